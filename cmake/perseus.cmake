@@ -1,0 +1,62 @@
+# One way to declare a layer, a test and a fuzz target.
+
+add_library(perseus_options INTERFACE)
+target_compile_definitions(perseus_options INTERFACE _GNU_SOURCE)
+target_compile_options(perseus_options INTERFACE -Wall -Wextra -Wshadow -Wstrict-prototypes
+    -Wmissing-prototypes -Wpointer-arith -Wundef -Wvla -fvisibility=hidden -fno-omit-frame-pointer)
+if(PERSEUS_WERROR)
+    target_compile_options(perseus_options INTERFACE -Werror)
+endif()
+target_include_directories(perseus_options INTERFACE
+    ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
+if(PERSEUS_SANITIZE)
+    target_compile_options(perseus_options INTERFACE -fsanitize=${PERSEUS_SANITIZE}
+        -fno-sanitize-recover=all)
+    target_link_options(perseus_options INTERFACE -fsanitize=${PERSEUS_SANITIZE})
+endif()
+
+# perseus_layer(<name> SOURCES a.c ... [USES layer ...] [LINK target ...])
+# A folder of src/ as a static library prs_<name>; USES names the layers it may include.
+function(perseus_layer name)
+    cmake_parse_arguments(ARG "" "" "SOURCES;USES;LINK" ${ARGN})
+    add_library(prs_${name} STATIC ${ARG_SOURCES})
+    target_link_libraries(prs_${name} PUBLIC perseus_options ${ARG_LINK} Threads::Threads)
+    foreach(layer IN LISTS ARG_USES)
+        target_link_libraries(prs_${name} PUBLIC prs_${layer})
+    endforeach()
+endfunction()
+
+# perseus_test(<name> LABELS unit ... SOURCES a.c ... [LINK target ...] [TIMEOUT s] [COMMAND args ...])
+# A cmocka program registered with ctest; exit code 77 is a skip. PERSEUS_NO_SKIP=1 in the environment turns
+# skips into failures (tests/support/skip.h).
+function(perseus_test name)
+    cmake_parse_arguments(ARG "" "TIMEOUT" "LABELS;SOURCES;LINK;ARGS" ${ARGN})
+    add_executable(${name} ${ARG_SOURCES})
+    target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+    target_link_libraries(${name} PRIVATE perseus_options ${ARG_LINK} PkgConfig::CMOCKA Threads::Threads)
+    set_target_properties(${name} PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
+    if(NOT ARG_TIMEOUT)
+        set(ARG_TIMEOUT 120)
+    endif()
+    set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" SKIP_RETURN_CODE 77
+        TIMEOUT ${ARG_TIMEOUT})
+endfunction()
+
+# perseus_fuzz(<name> SOURCES a.c ... [LINK target ...] CORPUS dir)
+# A libFuzzer target; ctest runs its corpus plus a short bounded fuzz.
+function(perseus_fuzz name)
+    if(NOT PERSEUS_FUZZ)
+        return()
+    endif()
+    cmake_parse_arguments(ARG "" "CORPUS" "SOURCES;LINK" ${ARGN})
+    add_executable(${name} ${ARG_SOURCES})
+    target_link_libraries(${name} PRIVATE perseus_options ${ARG_LINK})
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz/work-${name})
+    add_test(NAME ${name} COMMAND ${name} -max_total_time=15 -timeout=5 -print_final_stats=1
+        ${CMAKE_BINARY_DIR}/fuzz/work-${name} ${ARG_CORPUS})
+    set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 120)
+endfunction()

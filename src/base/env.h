@@ -1,0 +1,68 @@
+/* env.h: the one table of environment variables. Every PERSEUS_* variable the library reads is a
+ * row of PRS_ENV_MAP in this file; docs/environment.md is generated from it and a test compares
+ * them. */
+#ifndef PRS_BASE_ENV_H
+#define PRS_BASE_ENV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/log.h"
+
+/* id, variable, default as text, what it does */
+#define PRS_ENV_MAP(X)                                                                          \
+    X(FABRIC, "PERSEUS_FABRIC", "libfabric", "fabric back end: libfabric or loopback")          \
+    X(PROVIDER, "PERSEUS_PROVIDER", "", "libfabric provider, empty: the best one found")        \
+    X(ORDERING, "PERSEUS_ORDERING", "auto",                                                     \
+      "auto, drain, drain-peer, deferred, nic-fence, fifo or counted")                          \
+    X(HEAP_BYTES, "PERSEUS_HEAP_BYTES", "64M", "symmetric heap per PE; K, M, G suffixes")       \
+    X(RING_SLOTS, "PERSEUS_RING_SLOTS", "4096", "channel ring depth, a power of two")           \
+    X(TIMEOUT_MS, "PERSEUS_TIMEOUT_MS", "30000", "deadline of init, barriers, blocking calls")  \
+    X(PES_PER_NODE, "PERSEUS_PES_PER_NODE", "0",                                                \
+      "0: PEs of one host share a node; k: consecutive groups of k PEs do")                     \
+    X(BIND, "PERSEUS_BIND", "127.0.0.1",                                                        \
+      "address that bootstrap and IP providers bind; an interface address for several hosts")   \
+    X(LOG, "PERSEUS_LOG", "warn", "error, warn, info or debug, for the tools' log on stderr")   \
+    X(LINK, "PERSEUS_LINK", "", "delay decorator: latency=5us,bandwidth=25G,jitter=1us")        \
+    X(ADVERSARY, "PERSEUS_ADVERSARY", "",                                                       \
+      "adversary decorator: seed=1,reorder=1,again=0.1,error=0,fail_nth=0")                     \
+    X(PROXY_SPIN, "PERSEUS_PROXY_SPIN", "2000", "idle proxy steps before it yields")            \
+    X(PROXY_YIELD, "PERSEUS_PROXY_YIELD", "200", "idle yields before it sleeps")                \
+    X(PROXY_SLEEP_US, "PERSEUS_PROXY_SLEEP_US", "50", "sleep of an idle proxy")                 \
+    X(PROXY_CPU, "PERSEUS_PROXY_CPU", "",                                                       \
+      "pin the proxy: a CPU number, or numa for the fabric's NUMA node; empty: do not pin")     \
+    X(PARKED, "PERSEUS_PARKED", "64", "operations that may wait per peer before back-pressure") \
+    X(IMMEDIATE_SIGNAL, "PERSEUS_IMMEDIATE_SIGNAL", "1",                                        \
+      "counted: a put that is its signal's only payload carries it in its immediate")           \
+    X(NATIVE_ATOMICS, "PERSEUS_NATIVE_ATOMICS", "0",                                            \
+      "1: use the fabric's atomics even if they are not coherent with CPU atomics")             \
+    X(RANK, "PERSEUS_RANK", "", "set by perseus run")                                           \
+    X(SIZE, "PERSEUS_SIZE", "", "set by perseus run")                                           \
+    X(BOOTSTRAP_FD, "PERSEUS_BOOTSTRAP_FD", "", "set by perseus run")                           \
+    X(UNIQUE_ID, "PERSEUS_UNIQUE_ID", "", "hex unique id of a tcp job, with RANK and SIZE")
+
+enum prs_env_id {
+#define PRS_ENV_ENUM(id, name, fallback, help) PRS_ENV_##id,
+    PRS_ENV_MAP(PRS_ENV_ENUM)
+#undef PRS_ENV_ENUM
+        PRS_ENV_COUNT
+};
+
+struct prs_env_row {
+    const char *name, *fallback, *help;
+};
+const struct prs_env_row *prs_env_row(enum prs_env_id id);
+
+/* The variable's text, or its default. */
+const char *prs_env_text(enum prs_env_id id);
+/* Parsed values; a malformed or out-of-range value is INVALID_ARGUMENT with a message naming
+ * variable, text and what is allowed. Sizes accept K, M, G suffixes (powers of 1024). */
+enum perseus_status prs_env_u64(enum prs_env_id id, uint64_t min, uint64_t max,
+                                const struct prs_log *log, uint64_t *out);
+enum perseus_status prs_env_bool(enum prs_env_id id, const struct prs_log *log, bool *out);
+
+/* "64M" -> 67108864; INVALID_ARGUMENT on anything else than digits and one K, M, G suffix. */
+enum perseus_status prs_parse_bytes(const char *text, uint64_t *out);
+
+#endif

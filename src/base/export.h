@@ -1,0 +1,7 @@
+/* export.h: marks what the shared library exports; everything else is hidden. */
+#ifndef PRS_BASE_EXPORT_H
+#define PRS_BASE_EXPORT_H
+
+#define PRS_PUBLIC __attribute__((visibility("default")))
+
+#endif

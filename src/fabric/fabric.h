@@ -1,0 +1,214 @@
+/*
+ * fabric/fabric.h: the contract between Perseus and whatever moves bytes.
+ *
+ * Objects
+ *   fabric    an opened provider with its *granted* capability report, immutable after open.
+ *   endpoint  one submission context, used by one thread at a time. The first endpoint of a fabric
+ * is the one that peers reach (target events arrive there). peer      small integer at an endpoint,
+ * made by connecting to an address blob. lane      one ordered connection to a peer; order and
+ * fence flags hold within (peer, lane) only. region    registered local memory; exports a
+ * self-contained blob of at most PRS_BLOB_MAX bytes. remote    a peer's region as imported at one
+ * endpoint for one peer.
+ *
+ * Promises, for every back end
+ *   - post: OK, AGAIN or an error. On AGAIN *nothing* happened and the same operation may be posted
+ * again unchanged. The operation struct is copied or consumed before return; inline values too. An
+ * OK post of a tracked operation yields exactly one completion event with its cookie.
+ *   - Completed means: source reusable, and with caps.completion == PRS_COMPLETION_DELIVERED the
+ * data is visible at the target to anything posted afterwards by any path.
+ *   - Within (peer, lane) only the order in caps.order is kept. A granted FENCE flag holds the
+ * operation, and everything posted after it in caps.fence_scope, until all earlier ones there have
+ * completed.
+ *   - An error completion ends that peer: later posts give PEER_LOST, other peers live on.
+ *   - poll never blocks and does bounded work; it also drives the provider's progress.
+ *   - endpoint_close with work in flight is allowed: everything outstanding completes as CANCELED,
+ * locally (no event is delivered after close).
+ *   - A signal word read with acquire by the target makes the payload ordered before it readable.
+ *   - No back end starts threads, reads the wall clock or logs outside the log it was given, except
+ * where its library does.
+ *
+ * Adding a back end: docs/adding-a-fabric.md. The one to read first: loopback/.
+ */
+#ifndef PRS_FABRIC_FABRIC_H
+#define PRS_FABRIC_FABRIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <perseus/perseus.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#define PRS_BLOB_MAX     256
+#define PRS_ADDRESS_MAX  256
+#define PRS_PEER_UNKNOWN UINT32_MAX /* target events of fabrics that do not tell the source */
+
+enum prs_op_kind {
+    PRS_OP_PUT,          /* local -> remote */
+    PRS_OP_GET,          /* remote -> local */
+    PRS_OP_SIGNAL_SET,   /* one aligned 8-byte word := value, written whole */
+    PRS_OP_ATOMIC,       /* 8-byte word, `atomic` with value, no result */
+    PRS_OP_ATOMIC_FETCH, /* the same, old value to (local, local_offset) */
+    PRS_OP_KIND_COUNT
+};
+
+enum prs_op_flag {
+    PRS_OP_FENCE = 1, /* only if caps.fence_scope != NONE */
+    PRS_OP_MORE = 2,  /* the doorbell may wait for flush; a hint */
+    PRS_OP_IMMEDIATE =
+        4, /* PUT: deliver `immediate` to the target's poll after the data is visible */
+    PRS_OP_INLINE =
+        8, /* PUT: source is (inline_source, bytes <= caps.inline_bytes), copied before return */
+    PRS_OP_UNTRACKED = 16 /* no completion event on success; errors still arrive, with the cookie */
+};
+
+struct prs_region;
+struct prs_remote;
+
+struct prs_op {
+    uint8_t kind;   /* enum prs_op_kind */
+    uint8_t flags;  /* enum prs_op_flag */
+    uint8_t lane;   /* < caps.lanes_max */
+    uint8_t atomic; /* enum perseus_atomic */
+    uint32_t peer;
+    struct prs_region *local; /* unused with INLINE, SET and ATOMIC */
+    uint64_t local_offset;
+    const void *inline_source;
+    struct prs_remote *remote;
+    uint64_t remote_offset;
+    uint64_t bytes; /* PUT, GET; 0 is allowed for a PUT with IMMEDIATE */
+    uint64_t value, compare;
+    uint64_t immediate; /* caps.immediate_bits wide */
+    uint64_t cookie;    /* comes back in the completion */
+};
+
+enum prs_event_kind {
+    PRS_EVENT_COMPLETION, /* cookie, status, peer */
+    PRS_EVENT_IMMEDIATE   /* target side: peer (or UNKNOWN), immediate; its put's data is visible */
+};
+
+struct prs_event {
+    enum prs_event_kind kind;
+    enum perseus_status status;
+    uint32_t peer;
+    uint64_t cookie;
+    uint64_t immediate;
+};
+
+/* What is kept in posting order on one (peer, lane) without any flag. */
+enum prs_order_bits {
+    PRS_ORDER_PUT_PUT = 1,    /* a put's bytes are visible before a later put's */
+    PRS_ORDER_PUT_SET = 2,    /* ... before a later SIGNAL_SET */
+    PRS_ORDER_PUT_ATOMIC = 4, /* ... before a later ATOMIC */
+    PRS_ORDER_SET_SET = 8     /* signals and puts behind earlier signals */
+};
+#define PRS_ORDER_ALL \
+    (PRS_ORDER_PUT_PUT | PRS_ORDER_PUT_SET | PRS_ORDER_PUT_ATOMIC | PRS_ORDER_SET_SET)
+
+enum prs_fence_scope {
+    PRS_FENCE_NONE,
+    PRS_FENCE_LANE,
+    PRS_FENCE_PEER,
+    PRS_FENCE_ENDPOINT /* correct, but holds every peer: one slow peer stalls all */
+};
+
+enum prs_completion { PRS_COMPLETION_TRANSMITTED, PRS_COMPLETION_DELIVERED };
+
+enum prs_memory_kind { PRS_MEMORY_HOST = 1, PRS_MEMORY_CUDA = 2 };
+
+/* What was granted, not what was asked for. The words are for messages: "msg_order=WAW,RMA_WAW". */
+struct prs_caps {
+    uint32_t order; /* enum prs_order_bits */
+    enum prs_fence_scope fence_scope;
+    enum prs_completion completion;
+    bool completion_per_operation;
+    uint32_t immediate_bits;   /* 0, or 4..64, carried by puts */
+    uint32_t atomics;          /* bit per enum perseus_atomic, non-fetching */
+    uint32_t atomics_fetch;    /* bit per enum perseus_atomic, fetching */
+    bool atomics_cpu_coherent; /* atomic with C11 atomics of the target's own threads */
+    uint32_t inline_bytes;
+    uint64_t message_bytes_max;
+    uint32_t inflight_max; /* operations per endpoint, 0: only AGAIN tells */
+    bool batching;         /* MORE saves doorbells */
+    uint32_t memory_kinds; /* enum prs_memory_kind bits */
+    bool target_must_progress;
+    bool source_needs_region; /* local side of PUT/GET must lie in a region */
+    uint32_t lanes_max;
+    int numa_node; /* of the device, -1 unknown */
+    char provider[64];
+    char order_word[96], fence_word[96], completion_word[96], immediate_word[96];
+};
+
+struct prs_fabric_config {
+    const char *provider; /* NULL or "": the back end's choice */
+    const char *bind;     /* address to bind, NULL: 127.0.0.1 */
+    uint32_t memory_kinds;
+    bool want_atomics; /* asking can cost order: the back end weighs it and reports what it got */
+    uint64_t unordered_mask; /* loopback only: order bits NOT to grant (tests) */
+    uint64_t ungranted_mask; /* loopback only: PRS_UNGRANT_* bits */
+    const struct prs_log *log;
+    struct prs_clock clock;
+};
+enum prs_ungrant { /* for the loopback reference, to play lesser fabrics */
+                   PRS_UNGRANT_FENCE = 1,
+                   PRS_UNGRANT_IMMEDIATE = 2,
+                   PRS_UNGRANT_DELIVERED = 4,
+                   PRS_UNGRANT_ATOMICS = 8,
+                   PRS_UNGRANT_COHERENT = 16,
+                   PRS_UNGRANT_WIDE_IMMEDIATE = 32 /* 32 bits instead of 64 */
+};
+
+struct prs_fabric;
+struct prs_endpoint;
+
+struct prs_fabric_ops {
+    const char *name;
+    enum perseus_status (*open)(const struct prs_fabric_config *config, struct prs_fabric **out);
+    void (*close)(struct prs_fabric *fabric); /* endpoints and regions are closed before */
+    enum perseus_status (*endpoint_open)(struct prs_fabric *fabric, struct prs_endpoint **out);
+    void (*endpoint_close)(struct prs_endpoint *endpoint);
+    /* *bytes: capacity in, length out. */
+    enum perseus_status (*endpoint_address)(struct prs_endpoint *endpoint, void *out,
+                                            size_t *bytes);
+    /* Peers are numbered 0, 1, 2... in order of connect calls at this endpoint. */
+    enum perseus_status (*connect)(struct prs_endpoint *endpoint, const void *address, size_t bytes,
+                                   uint32_t *out_peer);
+    enum perseus_status (*region_register)(struct prs_fabric *fabric, void *base, size_t bytes,
+                                           enum prs_memory_kind kind, struct prs_region **out);
+    void (*region_close)(struct prs_region *region);
+    enum perseus_status (*region_export)(struct prs_region *region, void *blob, size_t *bytes);
+    enum perseus_status (*remote_import)(struct prs_endpoint *endpoint, uint32_t peer,
+                                         const void *blob, size_t bytes, struct prs_remote **out);
+    void (*remote_close)(struct prs_remote *remote);
+    enum perseus_status (*post)(struct prs_endpoint *endpoint, const struct prs_op *op);
+    /* Rings the doorbell of everything posted with MORE. AGAIN: call again. */
+    enum perseus_status (*flush)(struct prs_endpoint *endpoint);
+    /* Up to n events; *out_n may be 0. An error return means the endpoint itself is broken. */
+    enum perseus_status (*poll)(struct prs_endpoint *endpoint, struct prs_event *events, uint32_t n,
+                                uint32_t *out_n);
+};
+
+/* Every back end's objects begin with these. */
+struct prs_fabric {
+    const struct prs_fabric_ops *ops;
+    struct prs_caps caps;
+};
+struct prs_endpoint {
+    const struct prs_fabric_ops *ops;
+    struct prs_fabric *fabric;
+};
+struct prs_region {
+    struct prs_fabric *fabric;
+    unsigned char *base;
+    size_t bytes;
+    enum prs_memory_kind kind;
+};
+struct prs_remote {
+    struct prs_endpoint *endpoint;
+    uint32_t peer;
+    size_t bytes; /* of the peer's region: posts beyond it are INVALID_ARGUMENT */
+};
+
+#endif

@@ -1,0 +1,152 @@
+/*
+ * order/order.h: the ordering engine on one endpoint. It turns requests (puts, signals, atomics,
+ * fences) into fabric operations so that the order Perseus promises holds under the chosen mode. No
+ * thread, no wall clock; the caller drives it from one thread at a time. Callers: the proxy, the
+ * NVSHMEM plugin, a simulator.
+ *
+ * Vocabulary
+ *   epoch    per peer; a fence ends it. An operation of epoch e, that must be `after` epoch a <= e,
+ * may take effect once every operation of epochs below a has completed. Plain puts are after the
+ * last fence; the signal of a put_signal ends the epoch of its put and is after it. parked   an
+ * operation that may not be posted yet, in its peer's bounded queue. record   a message into the
+ * target's mailbox, which the target's own orderer applies in order: signals of `counted`, and
+ * atomics where the fabric has none that are coherent with the CPU's. A record completes when the
+ * target has acknowledged it.
+ *
+ * Cost: a fence is O(1), one for all peers too (peers notice when next used). Per-peer state is
+ * allocated on first use. Memory: docs/ordering.md has the table.
+ */
+#ifndef PRS_ORDER_ORDER_H
+#define PRS_ORDER_ORDER_H
+
+#include "fabric/fabric.h"
+
+#define PRS_ORDER_ALL_PEERS     UINT32_MAX
+#define PRS_ORDER_NO_TOKEN      UINT32_MAX
+#define PRS_ORDERER_ADDRESS_MAX (PRS_ADDRESS_MAX + PRS_BLOB_MAX + 16)
+#define PRS_WINDOW_BLOB_MAX     (PRS_BLOB_MAX + 16)
+#define PRS_WINDOWS_MAX         4096
+
+struct prs_orderer;
+struct prs_window;        /* local memory that peers may target */
+struct prs_window_remote; /* a peer's window, imported */
+
+enum prs_request_kind {
+    PRS_REQUEST_PUT,
+    PRS_REQUEST_GET,
+    PRS_REQUEST_PUT_SIGNAL,
+    PRS_REQUEST_SIGNAL,        /* op: enum perseus_signal_op */
+    PRS_REQUEST_SIGNAL_VECTOR, /* SET `values`, bytes/8 of them, at most prs_orderer_vector_max */
+    PRS_REQUEST_ATOMIC,        /* op: enum perseus_atomic */
+    PRS_REQUEST_ATOMIC_FETCH   /* old value through the completion's result */
+};
+
+/* Consumed by submit; `values` and inline sources are copied before it returns. */
+struct prs_request {
+    uint8_t kind; /* enum prs_request_kind */
+    uint8_t op;
+    uint32_t peer;  /* rank in the job */
+    uint32_t token; /* completion is reported for it, or PRS_ORDER_NO_TOKEN */
+    struct prs_region *local;
+    uint64_t local_offset;
+    const void
+        *inline_source; /* PUT of at most caps.inline_bytes, or NULL: (local, local_offset) */
+    struct prs_window_remote *remote;
+    uint64_t remote_offset; /* of the data, or of the word of SIGNAL*, ATOMIC* */
+    uint64_t bytes;
+    struct prs_window_remote *signal_remote; /* PUT_SIGNAL */
+    uint64_t signal_offset;
+    uint64_t value, compare;
+    const uint64_t *values;
+};
+
+/* How the target applies a signal or atomic to its own memory; returns the old value. NULL in the
+ * config: C11 sequentially consistent atomics on host memory. Called from prs_orderer_progress. */
+typedef uint64_t (*prs_apply_fn)(void *context, struct prs_window *window, uint64_t offset,
+                                 enum perseus_atomic op, uint64_t operand, uint64_t compare);
+
+/* token completed; called from submit, quiet or progress of the same orderer; must not call back
+ * into it. */
+typedef void (*prs_complete_fn)(void *context, uint32_t token, enum perseus_status status,
+                                uint64_t result);
+
+struct prs_orderer_config {
+    struct prs_endpoint *endpoint;  /* not owned; outlives the orderer */
+    enum perseus_ordering ordering; /* resolved, not AUTO */
+    uint32_t self, n_peers;         /* own rank, job size */
+    uint32_t parked_max;            /* per peer, power of two; 0: 64 */
+    bool immediate_signal; /* counted: single-payload signals ride in the put's immediate */
+    bool native_atomics;   /* use the fabric's even if not CPU-coherent */
+    prs_complete_fn complete;
+    prs_apply_fn apply;
+    void *context; /* of both callbacks */
+    const struct prs_log *log;
+    struct prs_clock clock;
+};
+
+/* ---- modes ---- */
+
+/* Can `mode` keep Perseus's promises on a fabric with these caps? NOT_SUPPORTED fills `why` with
+ * the reason, OK with what the mode stands on (both without a final period). */
+enum perseus_status prs_ordering_check(enum perseus_ordering mode, const struct prs_caps *caps,
+                                       char *why, size_t why_bytes);
+/* AUTO -> fifo > nic-fence > counted > deferred > drain, the first that checks; others are checked.
+ * A failed check is logged with what to do. */
+enum perseus_status prs_ordering_resolve(enum perseus_ordering asked, const struct prs_caps *caps,
+                                         const struct prs_log *log, enum perseus_ordering *out,
+                                         char *why, size_t why_bytes);
+
+/* ---- life ---- */
+
+enum perseus_status prs_orderer_create(const struct prs_orderer_config *config,
+                                       struct prs_orderer **out);
+/* Outstanding tokens complete as CANCELED first. NULL allowed. */
+void prs_orderer_destroy(struct prs_orderer *orderer);
+
+/* Own address blob, to be handed to every peer. *bytes: capacity in, length out. */
+enum perseus_status prs_orderer_address(struct prs_orderer *orderer, void *out, size_t *bytes);
+/* Every rank's address blob at addresses + rank * stride (length first, as u32). Not copied: the
+ * caller keeps it for the orderer's life. Peers are connected on first use. */
+void prs_orderer_set_directory(struct prs_orderer *orderer, const unsigned char *addresses,
+                               size_t stride);
+
+/* Registers memory as a window. Not concurrently with progress of this orderer. */
+enum perseus_status prs_window_create(struct prs_orderer *orderer, void *base, size_t bytes,
+                                      enum prs_memory_kind kind, struct prs_window **out);
+void prs_window_destroy(struct prs_window *window); /* NULL allowed */
+struct prs_region *prs_window_region(const struct prs_window *window);
+void *prs_window_base(const struct prs_window *window);
+enum perseus_status prs_window_export(const struct prs_window *window, void *blob, size_t *bytes);
+/* Connects the peer if need be. */
+enum perseus_status prs_window_import(struct prs_orderer *orderer, uint32_t peer, const void *blob,
+                                      size_t bytes, struct prs_window_remote **out);
+void prs_window_remote_close(struct prs_window_remote *remote); /* NULL allowed */
+
+/* ---- work ---- */
+
+/* AGAIN: nothing happened, submit it again after progress. PEER_LOST: this peer is gone, nothing
+ * happened. */
+enum perseus_status prs_orderer_submit(struct prs_orderer *orderer,
+                                       const struct prs_request *request);
+/* What was submitted to `peer` (or all) before is delivered before what is submitted after. O(1).
+ */
+enum perseus_status prs_orderer_fence(struct prs_orderer *orderer, uint32_t peer);
+/* `token` completes when everything submitted before to `peer` (or all) is complete; its status is
+ * the first error since the last quiet. AGAIN when too many quiets are open. */
+enum perseus_status prs_orderer_quiet(struct prs_orderer *orderer, uint32_t peer, uint32_t token);
+/* Rings doorbells of what was posted; call once per batch. */
+enum perseus_status prs_orderer_flush(struct prs_orderer *orderer);
+/* Polls once, retires, posts what became ready. Bounded by `budget` events. *out_did: whether
+ * anything moved. */
+enum perseus_status prs_orderer_progress(struct prs_orderer *orderer, uint32_t budget,
+                                         bool *out_did);
+
+uint32_t prs_orderer_vector_max(const struct prs_orderer *orderer);
+enum perseus_ordering prs_orderer_mode(const struct prs_orderer *orderer);
+/* Nothing in flight, parked or draining. */
+bool prs_orderer_is_idle(const struct prs_orderer *orderer);
+/* Rank, or PRS_ORDER_ALL_PEERS for sums. May be called from any thread: counters are relaxed
+ * atomics. */
+void prs_orderer_stats(const struct prs_orderer *orderer, uint32_t peer, struct perseus_stats *out);
+
+#endif

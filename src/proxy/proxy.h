@@ -1,0 +1,41 @@
+/*
+ * proxy/proxy.h: moves descriptors from a channel ring into an ordering engine.
+ *
+ * prs_proxy_step is pure and bounded: it submits at most `batch` descriptors, polls once, and
+ * returns. It never waits and reads no clock of its own, so a thread, a test or a virtual-time
+ * event can drive it. One ring is one FIFO: a head descriptor that gets AGAIN (back-pressure of its
+ * peer, or a drain) holds those behind it.
+ */
+#ifndef PRS_PROXY_PROXY_H
+#define PRS_PROXY_PROXY_H
+
+#include "order/order.h"
+#include "ring/ring.h"
+#include "ring/tickets.h"
+
+struct prs_proxy;
+
+struct prs_proxy_config {
+    struct prs_ring *ring; /* not owned, like all below */
+    struct prs_tickets *tickets;
+    struct prs_orderer *orderer; /* its complete callback must be prs_proxy_complete */
+    uint32_t batch;              /* descriptors per step; 0: 64 */
+    void *context;
+    /* The region of local window `window`, or NULL if unknown. Called from step. */
+    struct prs_region *(*local)(void *context, uint16_t window);
+    /* The heap of `peer` (imported on first use), or an error, logged by the callee. */
+    enum perseus_status (*remote)(void *context, uint32_t peer, struct prs_window_remote **out);
+    const struct prs_log *log;
+};
+
+enum perseus_status prs_proxy_create(const struct prs_proxy_config *config, struct prs_proxy **out);
+void prs_proxy_destroy(struct prs_proxy *proxy); /* NULL allowed */
+
+/* The orderer's completion callback, with the tickets as context. */
+void prs_proxy_complete(void *tickets, uint32_t token, enum perseus_status status, uint64_t result);
+
+/* *out_did: whether anything moved. An error other than of a single request (which its ticket, or
+ * the next quiet, reports) means the endpoint is broken. */
+enum perseus_status prs_proxy_step(struct prs_proxy *proxy, bool *out_did);
+
+#endif

@@ -1,0 +1,27 @@
+/* proxy/thread.h: the thread that loops prs_proxy_step, with a back-off that behaves on a laptop:
+ * spin, then yield, then sleep. */
+#ifndef PRS_PROXY_THREAD_H
+#define PRS_PROXY_THREAD_H
+
+#include "proxy/proxy.h"
+
+struct prs_proxy_thread;
+
+struct prs_backoff {
+    uint32_t spin_steps, yield_steps, sleep_us;
+    int cpu; /* pin to it, -1: do not pin */
+};
+
+enum perseus_status prs_proxy_thread_start(struct prs_proxy *proxy,
+                                           const struct prs_backoff *backoff,
+                                           const struct prs_log *log,
+                                           struct prs_proxy_thread **out);
+/* Stops after the current step and joins. NULL allowed. */
+void prs_proxy_thread_stop(struct prs_proxy_thread *thread);
+/* Producers call it after a push, so that a sleeping proxy wakes at once. Cheap when it does not
+ * sleep. */
+void prs_proxy_thread_wake(struct prs_proxy_thread *thread);
+/* The error that ended the loop, or OK while it runs. */
+enum perseus_status prs_proxy_thread_status(const struct prs_proxy_thread *thread);
+
+#endif
