@@ -1,0 +1,25 @@
+/* json_out.h: writes what a command measured to the file of --json. Built on jansson. */
+#ifndef PRS_TOOLS_JSON_OUT_H
+#define PRS_TOOLS_JSON_OUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+/* {"command": ..., "version": ..., "seed": ...}: what every file begins with. NULL when out of
+ * memory; jansson's setters accept NULL and fail, so only prs_json_write needs a check. */
+json_t *prs_json_begin(const char *command, uint64_t seed);
+
+/* Null for NaN (a value that was not measured), an integer where it is one, else a real. */
+json_t *prs_json_number(double value);
+
+/* Opened before the work starts, so that a path that cannot be written costs no measurement.
+ * `path` NULL does nothing. False after a message on stderr. */
+bool prs_json_check_path(const char *path);
+
+/* Writes and frees `document`. `path` NULL only frees. "-" is standard output. False after a
+ * message on stderr that names the path. */
+bool prs_json_write(json_t *document, const char *path);
+
+#endif
