@@ -42,7 +42,7 @@ const char *prs_parse_on(const char *text, void *target);    /* bool := true */
 const char *prs_parse_off(const char *text, void *target);   /* bool := false */
 const char *prs_parse_text(const char *text, void *target);  /* const char *; not empty */
 const char *prs_parse_count(const char *text, void *target); /* uint32_t, 1 to 1,000,000 */
-const char *prs_parse_u64(const char *text, void *target);   /* uint64_t */
+const char *prs_parse_seed(const char *text, void *target);  /* uint64_t that JSON can hold */
 const char *prs_parse_size(const char *text, void *target);  /* uint64_t bytes, 8 to 1G, K M G */
 
 #define PRS_LIST_MAX 16

@@ -1,0 +1,93 @@
+/* The program `perseus`: finds the sub-command and hands over. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <perseus/perseus.h>
+
+#include "command.h"
+
+struct row {
+    const char *group, *name; /* group NULL: perseus NAME, else perseus GROUP NAME */
+    int (*run)(int argc, char **argv);
+    const char *summary;
+};
+
+/* A sub-command is a row here and a file of its own. */
+static const struct row rows[] = {
+    {NULL, "info", prs_tool_info, "fabrics here, what each grants, and the ordering mode to use"},
+    {NULL, "run", prs_tool_run, "start a program as several PEs on this machine"},
+    {"bench", "put-signal", prs_tool_bench_put_signal,
+     "what share of the put-only ceiling each protocol and ordering mode leaves"},
+    {"bench", "alltoall", prs_tool_bench_alltoall,
+     "a dispatch-shaped all-to-all, latency and bandwidth fitted"},
+    {"bench", "ring", prs_tool_bench_ring, "descriptors per second through the channel ring"},
+};
+enum { N_ROWS = sizeof rows / sizeof rows[0] };
+
+static bool is_in_group(const struct row *row, const char *group)
+{
+    return group == NULL || (row->group != NULL && strcmp(row->group, group) == 0);
+}
+
+static void print_usage(FILE *to, const char *group)
+{
+    fprintf(to, "usage: perseus%s%s COMMAND [options]\n\n", group != NULL ? " " : "",
+            group != NULL ? group : "");
+    for (size_t i = 0; i < N_ROWS; i++) {
+        if (is_in_group(&rows[i], group)) {
+            char words[64];
+            snprintf(words, sizeof words, "%s%s%s", rows[i].group != NULL ? rows[i].group : "",
+                     rows[i].group != NULL ? " " : "", rows[i].name);
+            fprintf(to, "  perseus %-18s %s\n", words, rows[i].summary);
+        }
+    }
+    fprintf(to, "\nperseus COMMAND --help tells the options of one, perseus --version the version."
+                "\nExit code: 0 done, 1 failed, 2 wrong usage.\n");
+}
+
+static const struct row *find_row(const char *group, const char *name)
+{
+    for (size_t i = 0; i < N_ROWS; i++) {
+        bool is_same_group = group == NULL ? rows[i].group == NULL : is_in_group(&rows[i], group);
+        if (is_same_group && strcmp(rows[i].name, name) == 0) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_group(const char *word)
+{
+    for (size_t i = 0; i < N_ROWS; i++) {
+        if (rows[i].group != NULL && strcmp(rows[i].group, word) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
+        puts("perseus " PERSEUS_VERSION_STRING);
+        return PRS_EXIT_OK;
+    }
+    const char *group = argc >= 2 && is_group(argv[1]) ? argv[1] : NULL;
+    int at = group != NULL ? 2 : 1;
+    if (argc <= at) {
+        print_usage(stderr, group);
+        return PRS_EXIT_USAGE;
+    }
+    if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "help") == 0) {
+        print_usage(stdout, group);
+        return PRS_EXIT_OK;
+    }
+    const struct row *row = find_row(group, argv[at]);
+    if (row == NULL) {
+        fprintf(stderr, "perseus: no command \"%s%s%s\"; see perseus --help\n",
+                group != NULL ? group : "", group != NULL ? " " : "", argv[at]);
+        return PRS_EXIT_USAGE;
+    }
+    return row->run(argc - at, argv + at);
+}
