@@ -100,7 +100,8 @@ enum perseus_status prs_ordering_resolve(enum perseus_ordering asked, const stru
 
 enum perseus_status prs_orderer_create(const struct prs_orderer_config *config,
                                        struct prs_orderer **out);
-/* Outstanding tokens complete as CANCELED first. NULL allowed. */
+/* Outstanding tokens complete as CANCELED first; closes the endpoint. Windows and remotes of this
+ * orderer must be closed before. NULL allowed. */
 void prs_orderer_destroy(struct prs_orderer *orderer);
 
 /* Own address blob, to be handed to every peer. *bytes: capacity in, length out. */

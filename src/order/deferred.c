@@ -1,0 +1,15 @@
+/* deferred.c: what must come after waits, parked, until what it must be after has been delivered.
+ * Nobody else waits; the price is one round trip before a signal leaves. */
+#include "order/engine.h"
+
+static enum prs_gate deferred_gate(struct prs_orderer *orderer, struct prs_order_peer *peer,
+                                   const struct prs_item *item, uint8_t *out_flags)
+{
+    (void)orderer;
+    (void)out_flags;
+    return prs_epochs_passed(&peer->epochs, item->after) ? PRS_GATE_GO : PRS_GATE_WAIT;
+}
+
+const struct prs_mode prs_mode_deferred = {.ordering = PERSEUS_ORDERING_DEFERRED,
+                                           .gate = deferred_gate,
+                                           .may_apply = prs_mail_epoch_complete};

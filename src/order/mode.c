@@ -1,0 +1,109 @@
+/* mode.c: the registry of ordering modes, what each needs of a fabric, and the automatic choice. */
+#include "order/engine.h"
+
+#include <stdio.h>
+
+static const struct prs_mode *const modes[PERSEUS_ORDERING_COUNT] = {
+    [PERSEUS_ORDERING_DRAIN] = &prs_mode_drain,
+    [PERSEUS_ORDERING_DRAIN_PEER] = &prs_mode_drain_peer,
+    [PERSEUS_ORDERING_DEFERRED] = &prs_mode_deferred,
+    [PERSEUS_ORDERING_NIC_FENCE] = &prs_mode_nic_fence,
+    [PERSEUS_ORDERING_FIFO] = &prs_mode_fifo,
+    [PERSEUS_ORDERING_COUNTED] = &prs_mode_counted,
+};
+
+const struct prs_mode *prs_mode_get(enum perseus_ordering ordering)
+{
+    return (unsigned)ordering < PERSEUS_ORDERING_COUNT ? modes[ordering] : NULL;
+}
+
+bool prs_order_proven(const struct prs_orderer *orderer, const struct prs_order_peer *peer,
+                      const struct prs_item *item)
+{
+    return item->after == 0 || (orderer->caps.completion == PRS_COMPLETION_DELIVERED &&
+                                prs_epochs_passed(&peer->epochs, item->after));
+}
+
+bool prs_order_behind_records(const struct prs_order_peer *peer, const struct prs_item *item)
+{
+    const struct prs_mail_out *mail = &peer->mail_out;
+    return item->form == PRS_ITEM_DIRECT && mail->acked != mail->next &&
+           mail->epoch[mail->acked % PRS_MAIL_SLOTS] < item->after;
+}
+
+/* ---- what a mode needs ---- */
+
+#define ORDER_FOR_FIFO     (PRS_ORDER_PUT_PUT | PRS_ORDER_PUT_SET | PRS_ORDER_SET_SET)
+#define IMMEDIATE_BITS_MIN 32u /* any job size up to 2^21 PEs fits a record's immediate */
+
+static enum perseus_status verdict(bool ok, char *why, size_t why_bytes, const char *good,
+                                   const char *bad, const char *word)
+{
+    snprintf(why, why_bytes, "%s%s%s%s", ok ? good : bad, word[0] != '\0' ? " (" : "", word,
+             word[0] != '\0' ? ")" : "");
+    return ok ? PERSEUS_OK : PERSEUS_NOT_SUPPORTED;
+}
+
+enum perseus_status prs_ordering_check(enum perseus_ordering mode, const struct prs_caps *caps,
+                                       char *why, size_t why_bytes)
+{
+    bool delivered = caps->completion == PRS_COMPLETION_DELIVERED;
+    switch (mode) {
+    case PERSEUS_ORDERING_DRAIN:
+    case PERSEUS_ORDERING_DRAIN_PEER:
+    case PERSEUS_ORDERING_DEFERRED:
+        return verdict(delivered && caps->completion_per_operation, why, why_bytes,
+                       "completions mean delivered",
+                       "completions do not mean delivered, so waiting for them orders nothing",
+                       caps->completion_word);
+    case PERSEUS_ORDERING_NIC_FENCE:
+        return verdict(caps->fence_scope != PRS_FENCE_NONE, why, why_bytes,
+                       "the fabric granted a fence flag",
+                       "the fabric did not grant a fence flag; it would be ignored silently",
+                       caps->fence_word);
+    case PERSEUS_ORDERING_FIFO:
+        return verdict((caps->order & ORDER_FOR_FIFO) == ORDER_FOR_FIFO, why, why_bytes,
+                       "the fabric granted write-after-write order",
+                       "the fabric did not grant write-after-write order", caps->order_word);
+    case PERSEUS_ORDERING_COUNTED:
+        return verdict(delivered && caps->immediate_bits >= IMMEDIATE_BITS_MIN, why, why_bytes,
+                       "puts carry immediate data that the target counts",
+                       "puts cannot carry 32 bits of immediate data with delivered completions",
+                       caps->immediate_word);
+    case PERSEUS_ORDERING_AUTO:
+    case PERSEUS_ORDERING_COUNT:
+        break;
+    }
+    return verdict(false, why, why_bytes, "", "not a mode of its own", "");
+}
+
+enum perseus_status prs_ordering_resolve(enum perseus_ordering asked, const struct prs_caps *caps,
+                                         const struct prs_log *log, enum perseus_ordering *out,
+                                         char *why, size_t why_bytes)
+{
+    if (asked != PERSEUS_ORDERING_AUTO) {
+        enum perseus_status status = prs_ordering_check(asked, caps, why, why_bytes);
+        if (status != PERSEUS_OK) {
+            return prs_fail(log, status,
+                            "ordering mode %s cannot be kept on %s: %s. Use PERSEUS_ORDERING=auto, "
+                            "or see `perseus info` for the modes this fabric keeps",
+                            perseus_ordering_name(asked), caps->provider, why);
+        }
+        *out = asked;
+        return PERSEUS_OK;
+    }
+    /* Cheapest first; docs/ordering.md says what each costs. */
+    static const enum perseus_ordering preference[] = {
+        PERSEUS_ORDERING_FIFO, PERSEUS_ORDERING_NIC_FENCE, PERSEUS_ORDERING_COUNTED,
+        PERSEUS_ORDERING_DEFERRED, PERSEUS_ORDERING_DRAIN};
+    for (size_t i = 0; i < sizeof preference / sizeof preference[0]; i++) {
+        if (prs_ordering_check(preference[i], caps, why, why_bytes) == PERSEUS_OK) {
+            *out = preference[i];
+            return PERSEUS_OK;
+        }
+    }
+    return prs_fail(log, PERSEUS_NOT_SUPPORTED,
+                    "no ordering mode can be kept on %s: it grants neither order, fence flag, "
+                    "immediate data nor delivery-complete. Choose another provider (perseus info)",
+                    caps->provider);
+}

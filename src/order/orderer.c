@@ -1,0 +1,237 @@
+/* orderer.c: life of the engine, its address, its counters. */
+#include "order/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* ---- life ---- */
+
+static uint32_t usable_atomics(const struct prs_orderer_config *config, const struct prs_caps *caps,
+                               uint32_t granted)
+{
+    /* Without order and without delivered completions nothing could put an atomic behind a put. */
+    bool orderable =
+        caps->completion == PRS_COMPLETION_DELIVERED || (caps->order & PRS_ORDER_PUT_ATOMIC) != 0;
+    return orderable && (caps->atomics_cpu_coherent || config->native_atomics) ? granted : 0;
+}
+
+/* Mail, ack words, reply slots and staging in one registered mapping. Untouched pages of peers that
+ * never write cost nothing unless the provider pins memory. */
+static enum perseus_status create_control(struct prs_orderer *orderer)
+{
+    uint32_t mailboxes = orderer->has_mailbox ? orderer->config.n_peers : 0;
+    orderer->control_layout = prs_control_layout(mailboxes);
+    size_t bytes = orderer->control_layout.bytes;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        return prs_fail(orderer->config.log, PERSEUS_OUT_OF_MEMORY,
+                        "no memory for %zu bytes of mailboxes of %u PEs", bytes, mailboxes);
+    }
+    orderer->control = memory;
+    return orderer->ops->region_register(orderer->config.endpoint->fabric, memory, bytes,
+                                         PRS_MEMORY_HOST, &orderer->control_region);
+}
+
+static void free_orderer(struct prs_orderer *orderer)
+{
+    for (uint32_t i = 0; orderer->peers != NULL && i < orderer->config.n_peers; i++) {
+        prs_order_peer_destroy(atomic_load_explicit(&orderer->peers[i], memory_order_relaxed));
+    }
+    for (uint32_t i = 0; orderer->mail_in != NULL && i < orderer->config.n_peers; i++) {
+        free(orderer->mail_in[i]);
+    }
+    if (orderer->config.endpoint != NULL) {
+        orderer->ops->endpoint_close(orderer->config.endpoint);
+    }
+    if (orderer->control_region != NULL) {
+        orderer->ops->region_close(orderer->control_region);
+    }
+    if (orderer->control != NULL) {
+        munmap(orderer->control, orderer->control_layout.bytes);
+    }
+    free((void *)orderer->peers);
+    free((void *)orderer->mail_in);
+    free(orderer);
+}
+
+enum perseus_status prs_orderer_create_with_mode(const struct prs_orderer_config *config,
+                                                 const struct prs_mode *mode,
+                                                 struct prs_orderer **out)
+{
+    struct prs_orderer *orderer = calloc(1, sizeof *orderer);
+    if (orderer == NULL) {
+        return prs_fail(config->log, PERSEUS_OUT_OF_MEMORY, "no memory for the ordering engine");
+    }
+    const struct prs_caps *caps = &config->endpoint->fabric->caps;
+    orderer->config = *config;
+    orderer->mode = mode;
+    orderer->caps = *caps;
+    orderer->ops = config->endpoint->ops;
+    if (orderer->config.parked_max == 0) {
+        orderer->config.parked_max = PRS_PARKED_DEFAULT;
+    }
+    orderer->peers = calloc(config->n_peers, sizeof *orderer->peers);
+    orderer->mail_in = calloc(config->n_peers, sizeof *orderer->mail_in);
+    orderer->has_mailbox =
+        prs_immediate_layout(caps->immediate_bits, config->n_peers, &orderer->immediate);
+    orderer->has_immediate_signals =
+        mode->counted && config->immediate_signal && orderer->immediate.slot_bits > 0;
+    orderer->atomics_native = usable_atomics(config, caps, caps->atomics);
+    orderer->atomics_fetch_native = usable_atomics(config, caps, caps->atomics_fetch);
+    prs_epochs_init(&orderer->epochs);
+    prs_order_pools_init(orderer);
+    enum perseus_status status = PERSEUS_OK;
+    if ((orderer->config.parked_max & (orderer->config.parked_max - 1)) != 0 ||
+        orderer->config.parked_max < 4) {
+        status = prs_fail(config->log, PERSEUS_INVALID_ARGUMENT,
+                          "%u parked operations per peer: use a power of two from 4 on",
+                          orderer->config.parked_max);
+    } else if (orderer->peers == NULL || orderer->mail_in == NULL) {
+        status =
+            prs_fail(config->log, PERSEUS_OUT_OF_MEMORY, "no memory for %u peers", config->n_peers);
+    } else {
+        status = create_control(orderer);
+    }
+    if (status != PERSEUS_OK) {
+        orderer->config.endpoint = NULL; /* still the caller's */
+        free_orderer(orderer);
+        return status;
+    }
+    *out = orderer;
+    return PERSEUS_OK;
+}
+
+enum perseus_status prs_orderer_create(const struct prs_orderer_config *config,
+                                       struct prs_orderer **out)
+{
+    const struct prs_mode *mode = prs_mode_get(config->ordering);
+    if (mode == NULL) {
+        return prs_fail(config->log, PERSEUS_INVALID_ARGUMENT,
+                        "ordering mode %s must be resolved first",
+                        perseus_ordering_name(config->ordering));
+    }
+    char why[256];
+    enum perseus_ordering resolved;
+    enum perseus_status status = prs_ordering_resolve(
+        config->ordering, &config->endpoint->fabric->caps, config->log, &resolved, why, sizeof why);
+    return status == PERSEUS_OK ? prs_orderer_create_with_mode(config, mode, out) : status;
+}
+
+static void cancel_everything(struct prs_orderer *orderer)
+{
+    for (uint32_t i = 0; i < PRS_PENDING_MAX; i++) {
+        if (orderer->pendings[i].peer != NULL) {
+            prs_pending_clear(orderer, i, PRS_WAIT_LOCAL | PRS_WAIT_ACK | PRS_WAIT_REPLY,
+                              PERSEUS_CANCELED);
+        }
+    }
+    orderer->quiet_status = PERSEUS_CANCELED;
+    for (uint32_t i = 0; i < orderer->quiets_count; i++) {
+        if (orderer->config.complete != NULL && orderer->quiets[i].token != PRS_ORDER_NO_TOKEN) {
+            orderer->config.complete(orderer->config.context, orderer->quiets[i].token,
+                                     PERSEUS_CANCELED, 0);
+        }
+    }
+}
+
+void prs_orderer_destroy(struct prs_orderer *orderer)
+{
+    if (orderer != NULL) {
+        cancel_everything(orderer);
+        free_orderer(orderer);
+    }
+}
+
+/* ---- addresses ---- */
+
+enum perseus_status prs_orderer_address(struct prs_orderer *orderer, void *out, size_t *bytes)
+{
+    unsigned char address[PRS_ADDRESS_MAX], blob[PRS_BLOB_MAX];
+    size_t address_bytes = sizeof address, blob_bytes = sizeof blob;
+    enum perseus_status status =
+        orderer->ops->endpoint_address(orderer->config.endpoint, address, &address_bytes);
+    if (status == PERSEUS_OK) {
+        status = orderer->ops->region_export(orderer->control_region, blob, &blob_bytes);
+    }
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    if (!orderer->has_mailbox) {
+        blob_bytes = 0;
+    }
+    uint32_t lengths[2] = {(uint32_t)address_bytes, (uint32_t)blob_bytes};
+    if (*bytes < sizeof lengths + address_bytes + blob_bytes) {
+        return prs_fail(orderer->config.log, PERSEUS_INVALID_ARGUMENT,
+                        "an address needs %zu bytes, %zu were given",
+                        sizeof lengths + address_bytes + blob_bytes, *bytes);
+    }
+    unsigned char *at = out;
+    memcpy(at, lengths, sizeof lengths);
+    memcpy(at + sizeof lengths, address, address_bytes);
+    memcpy(at + sizeof lengths + address_bytes, blob, blob_bytes);
+    *bytes = sizeof lengths + address_bytes + blob_bytes;
+    return PERSEUS_OK;
+}
+
+void prs_orderer_set_directory(struct prs_orderer *orderer, const unsigned char *addresses,
+                               size_t stride)
+{
+    orderer->directory = addresses;
+    orderer->directory_stride = stride;
+}
+
+/* ---- facts and counters ---- */
+
+uint32_t prs_orderer_vector_max(const struct prs_orderer *orderer)
+{
+    return orderer->mode->counted ? PRS_RECORD_VALUES_MAX : PRS_VECTOR_VALUES_MAX;
+}
+
+enum perseus_ordering prs_orderer_mode(const struct prs_orderer *orderer)
+{
+    return orderer->mode->ordering;
+}
+
+static uint64_t counter(const _Atomic uint64_t *value)
+{
+    return atomic_load_explicit(value, memory_order_relaxed);
+}
+
+static void add_counters(const struct prs_counters *counters, struct perseus_stats *out)
+{
+    out->puts += counter(&counters->puts);
+    out->put_bytes += counter(&counters->put_bytes);
+    out->gets += counter(&counters->gets);
+    out->get_bytes += counter(&counters->get_bytes);
+    out->signals += counter(&counters->signals);
+    out->signal_messages += counter(&counters->signal_messages);
+    out->atomics += counter(&counters->atomics);
+    out->fences += counter(&counters->fences);
+    out->fence_flags += counter(&counters->fence_flags);
+    out->drains += counter(&counters->drains);
+    out->drain_ns += counter(&counters->drain_ns);
+    out->again += counter(&counters->again);
+    out->deferred += counter(&counters->deferred);
+    out->in_flight += counter(&counters->in_flight);
+    out->in_flight_max += counter(&counters->in_flight_max);
+}
+
+void prs_orderer_stats(const struct prs_orderer *orderer, uint32_t rank, struct perseus_stats *out)
+{
+    *out = (struct perseus_stats){0};
+    if (rank == PRS_ORDER_ALL_PEERS) {
+        add_counters(&orderer->counters, out);
+    }
+    uint32_t first = rank == PRS_ORDER_ALL_PEERS ? 0 : rank;
+    uint32_t last = rank == PRS_ORDER_ALL_PEERS ? orderer->config.n_peers : rank + 1;
+    for (uint32_t i = first; i < last && i < orderer->config.n_peers; i++) {
+        /* Acquire pairs with the release in prs_order_peer_get. */
+        const struct prs_order_peer *peer =
+            atomic_load_explicit(&orderer->peers[i], memory_order_acquire);
+        if (peer != NULL) {
+            add_counters(&peer->counters, out);
+        }
+    }
+}
