@@ -1,0 +1,29 @@
+/* probe.h: opens a fabric in a child process, to see what it grants without bringing its library
+ * into this one (a process that forks PEs must not have a fabric open). */
+#ifndef PRS_TOOLS_PROBE_H
+#define PRS_TOOLS_PROBE_H
+
+#include "fabric/fabric.h"
+
+#define PRS_PROBE_WHY_BYTES 256
+
+struct prs_probe_mode {
+    bool is_kept;
+    char why[PRS_PROBE_WHY_BYTES]; /* what it stands on, or the reason why not */
+};
+
+struct prs_probe {
+    enum perseus_status status;      /* of opening; nothing below counts unless it is OK */
+    char error[PRS_PROBE_WHY_BYTES]; /* the first message, when it is not */
+    struct prs_caps caps;
+    enum perseus_ordering auto_mode; /* AUTO: no mode can be kept */
+    char auto_why[PRS_PROBE_WHY_BYTES];
+    struct prs_probe_mode modes[PERSEUS_ORDERING_COUNT]; /* AUTO's is not used */
+};
+
+/* NULL: what the environment says, then the default. The returned status is of the probing (a child
+ * that could not be made, or that the fabric's library killed), out->status of the fabric. */
+enum perseus_status prs_probe_fabric(const char *fabric, const char *provider,
+                                     struct prs_probe *out);
+
+#endif
