@@ -1,0 +1,349 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/faulty/state.h"
+#include "fabric/op.h"
+
+static void prs_append(struct prs_faulty_list *list, struct prs_faulty_op *queued)
+{
+    queued->next = NULL;
+    queued->previous = list->last;
+    if (list->last != NULL) {
+        list->last->next = queued;
+    } else {
+        list->first = queued;
+    }
+    list->last = queued;
+}
+
+static void prs_unlink(struct prs_faulty_list *list, struct prs_faulty_op *queued)
+{
+    *(queued->previous != NULL ? &queued->previous->next : &list->first) = queued->next;
+    *(queued->next != NULL ? &queued->next->previous : &list->last) = queued->previous;
+}
+
+static void prs_free_list(struct prs_faulty_list *list)
+{
+    while (list->first != NULL) {
+        struct prs_faulty_op *queued = list->first;
+        prs_unlink(list, queued);
+        free(queued);
+    }
+}
+
+static uint64_t prs_jitter(struct prs_faulty_endpoint *self)
+{
+    return (uint64_t)(prs_rng_unit(&self->rng) * (double)self->fabric->config.jitter_ns);
+}
+
+/* ---- life ---- */
+
+enum perseus_status prs_faulty_endpoint_open(struct prs_fabric *fabric, struct prs_endpoint **out)
+{
+    struct prs_faulty_fabric *owner = (struct prs_faulty_fabric *)fabric;
+    struct prs_faulty_endpoint *self = calloc(1, sizeof *self);
+    if (self == NULL) {
+        return prs_fail(owner->log, PERSEUS_OUT_OF_MEMORY, "no memory for a faulty endpoint");
+    }
+    enum perseus_status status = owner->inside->ops->endpoint_open(owner->inside, &self->inside);
+    if (status != PERSEUS_OK) {
+        free(self);
+        return status;
+    }
+    self->base.ops = fabric->ops;
+    self->base.fabric = fabric;
+    self->fabric = owner;
+    struct prs_rng seeds = prs_rng_seeded(owner->config.seed + owner->endpoints++);
+    self->rng = prs_rng_seeded(prs_rng_next(&seeds));
+    *out = &self->base;
+    return PERSEUS_OK;
+}
+
+void prs_faulty_endpoint_close(struct prs_endpoint *endpoint)
+{
+    if (endpoint == NULL) {
+        return;
+    }
+    struct prs_faulty_endpoint *self = (struct prs_faulty_endpoint *)endpoint;
+    self->inside->ops->endpoint_close(self->inside);
+    for (uint32_t i = 0; i < self->n_peers; i++) {
+        free(self->peers[i]);
+    }
+    free(self->peers);
+    prs_free_list(&self->open);
+    prs_free_list(&self->done);
+    prs_free_list(&self->free);
+    free(self);
+}
+
+enum perseus_status prs_faulty_endpoint_address(struct prs_endpoint *endpoint, void *out,
+                                                size_t *bytes)
+{
+    struct prs_endpoint *inside = ((struct prs_faulty_endpoint *)endpoint)->inside;
+    return inside->ops->endpoint_address(inside, out, bytes);
+}
+
+/* FNV-1a. */
+static uint64_t prs_hash(const unsigned char *bytes, size_t n)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < n; i++) {
+        hash = (hash ^ bytes[i]) * 0x100000001b3u;
+    }
+    return hash;
+}
+
+/* With fail_permanent, an address that failed once stays dead. */
+static bool prs_is_dead(const struct prs_faulty_endpoint *self, uint64_t address_hash)
+{
+    for (uint32_t i = 0; self->fabric->config.fail_permanent && i < self->n_peers; i++) {
+        if (self->peers[i]->is_failed && self->peers[i]->address_hash == address_hash) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum perseus_status prs_faulty_connect(struct prs_endpoint *endpoint, const void *address,
+                                       size_t bytes, uint32_t *out_peer)
+{
+    struct prs_faulty_endpoint *self = (struct prs_faulty_endpoint *)endpoint;
+    const struct prs_log *log = self->fabric->log;
+    uint64_t address_hash = prs_hash(address, bytes);
+    if (prs_is_dead(self, address_hash)) {
+        return prs_fail(log, PERSEUS_PEER_LOST,
+                        "injected failure: this address is dead for good (fail_permanent)");
+    }
+    if (self->n_peers == self->peers_room) {
+        uint32_t room = self->peers_room == 0 ? 8 : 2 * self->peers_room;
+        struct prs_faulty_peer **peers = realloc(self->peers, room * sizeof *peers);
+        if (peers == NULL) {
+            return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for peer %u", self->n_peers);
+        }
+        self->peers = peers;
+        self->peers_room = room;
+    }
+    uint32_t lanes = self->base.fabric->caps.lanes_max;
+    struct prs_faulty_peer *peer = calloc(1, sizeof *peer + lanes * sizeof peer->lanes[0]);
+    if (peer == NULL) {
+        return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for peer %u", self->n_peers);
+    }
+    uint32_t number;
+    enum perseus_status status = self->inside->ops->connect(self->inside, address, bytes, &number);
+    if (status != PERSEUS_OK) {
+        free(peer);
+        return status;
+    }
+    peer->address_hash = address_hash;
+    self->peers[self->n_peers++] = peer; /* both number peers in the order of connects */
+    *out_peer = number;
+    return PERSEUS_OK;
+}
+
+enum perseus_status prs_faulty_import(struct prs_endpoint *endpoint, uint32_t peer,
+                                      const void *blob, size_t bytes, struct prs_remote **out)
+{
+    struct prs_endpoint *inside = ((struct prs_faulty_endpoint *)endpoint)->inside;
+    return inside->ops->remote_import(inside, peer, blob, bytes, out);
+}
+
+/* ---- on the way to the target ---- */
+
+/* The link model: a peer's link sends one operation after the other, at bytes_per_second; then it
+ * flies for the latency and some jitter. */
+static uint64_t prs_arrival_ns(struct prs_faulty_endpoint *self, const struct prs_op *op)
+{
+    const struct prs_faulty_config *config = &self->fabric->config;
+    struct prs_faulty_peer *peer = self->peers[op->peer];
+    uint64_t bytes = op->kind == PRS_OP_PUT || op->kind == PRS_OP_GET ? op->bytes : 8;
+    uint64_t now_ns = prs_clock_now_ns(&self->fabric->clock);
+    if (peer->link_free_ns < now_ns) {
+        peer->link_free_ns = now_ns;
+    }
+    if (config->bytes_per_second > 0) {
+        peer->link_free_ns += (uint64_t)((double)bytes * 1e9 / (double)config->bytes_per_second);
+    }
+    return peer->link_free_ns + config->latency_ns + prs_jitter(self);
+}
+
+/* A free operation, or NULL if there is no room. */
+static struct prs_faulty_op *prs_take_free(struct prs_faulty_endpoint *self)
+{
+    if (self->n_ops == PRS_FAULTY_INFLIGHT) {
+        return NULL;
+    }
+    struct prs_faulty_op *queued = self->free.first;
+    if (queued != NULL) {
+        prs_unlink(&self->free, queued);
+    } else {
+        queued = malloc(sizeof *queued);
+    }
+    return queued;
+}
+
+enum perseus_status prs_faulty_post(struct prs_endpoint *endpoint, const struct prs_op *op)
+{
+    struct prs_faulty_endpoint *self = (struct prs_faulty_endpoint *)endpoint;
+    const struct prs_faulty_config *config = &self->fabric->config;
+    if (op->peer >= self->n_peers) {
+        return prs_fail(self->fabric->log, PERSEUS_INVALID_ARGUMENT, "peer %u is not connected",
+                        op->peer);
+    }
+    enum perseus_status status = prs_op_check(endpoint, op, self->fabric->log);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    struct prs_faulty_peer *peer = self->peers[op->peer];
+    if (peer->is_lost) {
+        return PERSEUS_PEER_LOST;
+    }
+    if (prs_rng_unit(&self->rng) < config->again_probability) {
+        return PERSEUS_AGAIN;
+    }
+    struct prs_faulty_op *queued = prs_take_free(self);
+    if (queued == NULL) {
+        return PERSEUS_AGAIN;
+    }
+    queued->op = *op;
+    if (op->flags & PRS_OP_INLINE && op->bytes > 0) {
+        memcpy(queued->copied, op->inline_source, op->bytes);
+    }
+    queued->number = ++self->posted;
+    queued->is_inside = false;
+    queued->is_doomed =
+        queued->number == config->fail_nth || prs_rng_unit(&self->rng) < config->error_probability;
+    queued->due_ns = prs_arrival_ns(self, op);
+    if ((op->flags & PRS_OP_MORE) == 0) {
+        self->rung = self->posted;
+    }
+    self->has_failed_peer |= peer->is_failed; /* it failed, but the caller does not know yet */
+    self->n_ops++;
+    prs_append(&self->open, queued);
+    return PERSEUS_OK;
+}
+
+enum perseus_status prs_faulty_flush(struct prs_endpoint *endpoint)
+{
+    struct prs_faulty_endpoint *self = (struct prs_faulty_endpoint *)endpoint;
+    self->rung = self->posted;
+    return PERSEUS_OK;
+}
+
+/* ---- on the way back ---- */
+
+static void prs_recycle(struct prs_faulty_endpoint *self, struct prs_faulty_op *queued)
+{
+    self->n_ops--;
+    prs_append(&self->free, queued);
+}
+
+void prs_faulty_finish(struct prs_faulty_endpoint *self, struct prs_faulty_op *queued,
+                       enum perseus_status status, uint64_t now_ns)
+{
+    prs_unlink(&self->open, queued);
+    if (status != PERSEUS_OK) {
+        self->peers[queued->op.peer]->is_failed = true;
+        self->has_failed_peer = true;
+    } else if (queued->op.flags & PRS_OP_UNTRACKED) {
+        prs_recycle(self, queued);
+        return;
+    }
+    queued->status = status;
+    queued->due_ns = now_ns + self->fabric->config.latency_ns + prs_jitter(self);
+    prs_append(&self->done, queued);
+}
+
+/* What was on its way to a peer when it failed does not arrive: a signal must not come through
+ * whose put did not. */
+static void prs_fail_held(struct prs_faulty_endpoint *self, uint64_t now_ns)
+{
+    struct prs_faulty_op *next;
+    for (struct prs_faulty_op *queued = self->open.first; queued != NULL; queued = next) {
+        next = queued->next;
+        if (!queued->is_inside && self->peers[queued->op.peer]->is_failed) {
+            prs_faulty_finish(self, queued, PERSEUS_PEER_LOST, now_ns);
+        }
+    }
+    self->has_failed_peer = false;
+}
+
+/* Polls the inside into `events`; its completions end there, target events stay. */
+static enum perseus_status prs_poll_inside(struct prs_faulty_endpoint *self, uint64_t now_ns,
+                                           struct prs_event *events, uint32_t n, uint32_t *filled)
+{
+    uint32_t got = 0, kept = 0;
+    enum perseus_status status = self->inside->ops->poll(self->inside, events, n, &got);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    for (uint32_t i = 0; i < got; i++) {
+        if (events[i].kind == PRS_EVENT_COMPLETION) {
+            struct prs_faulty_op *queued = (struct prs_faulty_op *)(uintptr_t)events[i].cookie;
+            prs_faulty_finish(self, queued, events[i].status, now_ns);
+        } else {
+            events[kept++] = events[i];
+        }
+    }
+    *filled = kept;
+    return PERSEUS_OK;
+}
+
+/* Reports completions that have come back. The contract orders none of them, so a shuffling
+ * decorator does not either. */
+static uint32_t prs_report(struct prs_faulty_endpoint *self, uint64_t now_ns,
+                           struct prs_event *events, uint32_t n)
+{
+    uint32_t filled = 0;
+    struct prs_faulty_op *next;
+    for (struct prs_faulty_op *queued = self->done.first; queued != NULL && filled < n;
+         queued = next) {
+        next = queued->next;
+        if (queued->due_ns > now_ns ||
+            (self->fabric->config.reorder && prs_rng_below(&self->rng, 2) == 0)) {
+            continue;
+        }
+        events[filled++] = (struct prs_event){.kind = PRS_EVENT_COMPLETION,
+                                              .status = queued->status,
+                                              .peer = queued->op.peer,
+                                              .cookie = queued->op.cookie};
+        if (queued->status != PERSEUS_OK) {
+            self->peers[queued->op.peer]->is_lost = true;
+        }
+        prs_unlink(&self->done, queued);
+        prs_recycle(self, queued);
+    }
+    return filled;
+}
+
+enum perseus_status prs_faulty_poll(struct prs_endpoint *endpoint, struct prs_event *events,
+                                    uint32_t n, uint32_t *out_n)
+{
+    struct prs_faulty_endpoint *self = (struct prs_faulty_endpoint *)endpoint;
+    uint64_t now_ns = prs_clock_now_ns(&self->fabric->clock);
+    uint32_t reported = 0, kept = 0;
+    self->reports_first = !self->reports_first;
+    if (self->reports_first) {
+        reported = prs_report(self, now_ns, events, n);
+    }
+    enum perseus_status status =
+        prs_poll_inside(self, now_ns, events + reported, n - reported, &kept);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    prs_faulty_release(self, now_ns);
+    if (self->has_failed_peer) {
+        prs_fail_held(self, now_ns);
+    }
+    if (self->needs_flush) {
+        status = self->inside->ops->flush(self->inside);
+        if (status != PERSEUS_OK && status != PERSEUS_AGAIN) {
+            return status;
+        }
+        self->needs_flush = status == PERSEUS_AGAIN; /* then the next poll rings again */
+    }
+    if (!self->reports_first) {
+        reported += prs_report(self, now_ns, events + reported + kept, n - reported - kept);
+    }
+    *out_n = reported + kept;
+    return PERSEUS_OK;
+}

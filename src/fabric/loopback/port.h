@@ -1,0 +1,59 @@
+/*
+ * port.h: what other endpoints of the process see of a loopback fabric.
+ *
+ * A port is shared by the fabric that made it and by every peer connected to it, and lives until
+ * the last of them lets go. Data moves into its regions only between prs_port_enter and
+ * prs_port_leave, which hold it open: once the owner's prs_port_shut or prs_port_remove has
+ * returned, nobody touches that memory any more.
+ */
+#ifndef PRS_FABRIC_LOOPBACK_PORT_H
+#define PRS_FABRIC_LOOPBACK_PORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <perseus/status.h>
+
+/* Names a region within its port; never names a later region in the same place. */
+struct prs_port_slot {
+    uint32_t index, generation;
+};
+
+struct prs_port_event {
+    uint64_t source; /* id of the sender's port */
+    uint64_t immediate;
+};
+
+struct prs_port;
+
+/* `id` is random: no two ports share one. The caller owns the first reference. */
+enum perseus_status prs_port_create(uint64_t id, struct prs_port **out);
+void prs_port_ref(struct prs_port *port);
+void prs_port_unref(struct prs_port *port); /* NULL allowed */
+uint64_t prs_port_id(const struct prs_port *port);
+
+/* Peers can reach the port from prs_port_open to prs_port_shut. */
+void prs_port_open(struct prs_port *port);
+void prs_port_shut(struct prs_port *port);
+
+enum perseus_status prs_port_add(struct prs_port *port, void *base, size_t bytes,
+                                 struct prs_port_slot *out);
+void prs_port_remove(struct prs_port *port, struct prs_port_slot slot);
+
+/* Holds the port open and gives a region's memory. PEER_LOST: shut; IO: no such region (any more).
+ * Only after OK: prs_port_leave. Not twice at once by one thread. */
+enum perseus_status prs_port_enter(struct prs_port *port, struct prs_port_slot slot,
+                                   unsigned char **out_base, size_t *out_bytes);
+void prs_port_leave(struct prs_port *port);
+
+/* Puts an event into the inbox. AGAIN: it is full, the owner must poll. */
+enum perseus_status prs_port_send(struct prs_port *port, struct prs_port_event event);
+/* Takes up to n events, oldest first; returns how many. */
+uint32_t prs_port_receive(struct prs_port *port, struct prs_port_event *events, uint32_t n);
+
+/* For fabrics whose atomics are not coherent with the CPU's: atomic among initiators only. */
+void prs_port_lock_words(struct prs_port *port);
+void prs_port_unlock_words(struct prs_port *port);
+
+#endif

@@ -1,0 +1,44 @@
+/* word.h: what the atomic operations do to an 8-byte word. */
+#ifndef PRS_FABRIC_WORD_H
+#define PRS_FABRIC_WORD_H
+
+#include <stdint.h>
+
+#include <perseus/perseus.h>
+
+/* The word's new value. */
+static inline uint64_t prs_word_result(enum perseus_atomic op, uint64_t old, uint64_t operand,
+                                       uint64_t compare)
+{
+    switch (op) {
+    case PERSEUS_ATOMIC_SET:
+        return operand;
+    case PERSEUS_ATOMIC_ADD:
+        return old + operand;
+    case PERSEUS_ATOMIC_AND:
+        return old & operand;
+    case PERSEUS_ATOMIC_OR:
+        return old | operand;
+    case PERSEUS_ATOMIC_XOR:
+        return old ^ operand;
+    case PERSEUS_ATOMIC_COMPARE_SWAP:
+        return old == compare ? operand : old;
+    }
+    return old;
+}
+
+/* Applies it to an aligned word, atomic with every C11 atomic on that word; returns the value
+ * before. Sequentially consistent: it pairs with the waiters' acquire loads and with the other
+ * writers of the word. */
+static inline uint64_t prs_word_apply(uint64_t *word, enum perseus_atomic op, uint64_t operand,
+                                      uint64_t compare)
+{
+    uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(word, &old, prs_word_result(op, old, operand, compare),
+                                        true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
+        /* `old` is now what another writer left */
+    }
+    return old;
+}
+
+#endif
