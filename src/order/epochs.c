@@ -10,9 +10,11 @@ static void prs_epochs_advance_oldest(struct prs_epochs *epochs)
 
 uint64_t prs_epochs_end(struct prs_epochs *epochs)
 {
-    if (epochs->count[epochs->current % PRS_EPOCHS_OPEN_MAX] != 0) {
+    if (epochs->used) {
         epochs->current++;
         epochs->count[epochs->current % PRS_EPOCHS_OPEN_MAX] = 0;
+        epochs->used = false;
+        prs_epochs_advance_oldest(epochs);
     }
     return epochs->current;
 }
@@ -21,6 +23,7 @@ uint64_t prs_epochs_add(struct prs_epochs *epochs)
 {
     epochs->count[epochs->current % PRS_EPOCHS_OPEN_MAX]++;
     epochs->open++;
+    epochs->used = true;
     return epochs->current;
 }
 

@@ -16,6 +16,7 @@ struct prs_epochs {
     uint64_t current; /* new operations belong to it */
     uint64_t oldest;  /* every epoch below it has completed; oldest <= current */
     uint32_t open;    /* operations in all epochs */
+    bool used;        /* the current epoch had an operation, completed or not */
     uint16_t count[PRS_EPOCHS_OPEN_MAX];
 };
 

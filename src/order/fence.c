@@ -71,7 +71,9 @@ enum perseus_status prs_order_catch_up(struct prs_orderer *orderer, struct prs_o
         return PERSEUS_AGAIN;
     }
     peer->fence_due = false;
-    if (peer->epochs.open > 0) {
+    /* Completed is as good as ordered only where it means delivered. */
+    bool delivered = orderer->caps.completion == PRS_COMPLETION_DELIVERED;
+    if (peer->epochs.open > 0 || (!delivered && peer->epochs.used)) {
         peer->fence_after = prs_epochs_end(&peer->epochs);
         prs_count(&peer->counters.fences, 1);
     }

@@ -1,0 +1,41 @@
+/* bench.h: an orderer on the fake fabric, with a few words to say requests in. */
+#ifndef TESTS_ORDER_BENCH_H
+#define TESTS_ORDER_BENCH_H
+
+#include "order/engine.h"
+#include "support/fake_fabric.h"
+
+#define BENCH_PEERS  4
+#define BENCH_TOKENS 64
+
+struct bench {
+    struct fake_fabric *fake;
+    struct prs_orderer *orderer;
+    struct prs_window *window;
+    struct prs_window_remote *remotes[BENCH_PEERS];
+    unsigned char directory[BENCH_PEERS][4 + PRS_ORDERER_ADDRESS_MAX];
+    uint64_t memory[512];
+    bool done[BENCH_TOKENS];
+    enum perseus_status status[BENCH_TOKENS];
+    uint64_t result[BENCH_TOKENS];
+};
+
+/* caps may be NULL: all granted. mode NULL: the registry's. Every PE's address and window are this
+ * one's own. */
+void bench_init(struct bench *bench, enum perseus_ordering ordering, const struct prs_caps *caps,
+                const struct prs_mode *mode);
+void bench_finish(struct bench *bench);
+
+enum perseus_status bench_put(struct bench *bench, uint32_t peer);
+enum perseus_status bench_put_token(struct bench *bench, uint32_t peer, uint32_t token);
+enum perseus_status bench_signal(struct bench *bench, uint32_t peer, uint64_t value);
+enum perseus_status bench_add(struct bench *bench, uint32_t peer, uint64_t value);
+enum perseus_status bench_put_signal(struct bench *bench, uint32_t peer, uint64_t value);
+enum perseus_status bench_fetch(struct bench *bench, uint32_t peer, uint32_t token);
+void bench_progress(struct bench *bench);
+/* Posts so far; and the index-th post's op. */
+uint32_t bench_posts(const struct bench *bench);
+const struct prs_op *bench_post(const struct bench *bench, uint32_t index);
+struct perseus_stats bench_stats(const struct bench *bench, uint32_t peer);
+
+#endif
