@@ -1,0 +1,179 @@
+#include "fabric/libfabric/caps.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <rdma/fi_endpoint.h>
+
+#include "fabric/libfabric/choose.h"
+#include "fabric/libfabric/context.h"
+
+#define PRS_LF_INFLIGHT_MAX 1024
+
+/* What no attribute tells, from the providers' manual pages and sources. A row only narrows what
+ * was granted; a provider that is not here is taken by its word. */
+struct prs_lf_trait {
+    const char *provider;
+    enum prs_fence_scope fence_scope; /* fi_rma(3) says peer; these hold more */
+    bool refuses_immediate;           /* fi_writemsg rejects FI_REMOTE_CQ_DATA */
+    bool has_doorbell;                /* FI_MORE postpones a write to the device */
+};
+static const struct prs_lf_trait prs_lf_traits[] = {
+    {"sockets", PRS_FENCE_ENDPOINT, false, false},
+    {"cxi", PRS_FENCE_ENDPOINT, true, true},
+    {"efa", PRS_FENCE_PEER, false, true},
+    {"efa-direct", PRS_FENCE_PEER, false, true},
+};
+
+static struct prs_lf_trait prs_lf_trait_of(const char *provider)
+{
+    for (size_t i = 0; i < sizeof prs_lf_traits / sizeof prs_lf_traits[0]; i++) {
+        if (prs_lf_provider_is(provider, prs_lf_traits[i].provider)) {
+            return prs_lf_traits[i];
+        }
+    }
+    return (struct prs_lf_trait){.provider = provider, .fence_scope = PRS_FENCE_PEER};
+}
+
+/* A message order counts only if the data follows it for every size: max_order_waw_size is 0 where
+ * it never does (ofi_rxm with atomics) and small where it does up to a packet (psm3). */
+static void prs_lf_caps_order(const struct fi_info *info, struct prs_caps *caps)
+{
+    uint64_t order = info->tx_attr->msg_order & info->rx_attr->msg_order;
+    size_t ordered_bytes = info->ep_attr->max_order_waw_size;
+    bool writes = order & (FI_ORDER_WAW | FI_ORDER_RMA_WAW);
+    bool any_size = ordered_bytes >= info->ep_attr->max_msg_size;
+    if (writes && any_size) {
+        caps->order |= PRS_ORDER_PUT_PUT | PRS_ORDER_PUT_SET | PRS_ORDER_SET_SET;
+    }
+    if ((order & FI_ORDER_WAW) && any_size && (info->caps & FI_ATOMIC)) {
+        caps->order |= PRS_ORDER_PUT_ATOMIC;
+    }
+    snprintf(caps->order_word, sizeof caps->order_word, "msg_order=%s%s%s%s",
+             order & FI_ORDER_WAW ? "WAW" : "",
+             (order & FI_ORDER_WAW) && (order & FI_ORDER_RMA_WAW) ? "," : "",
+             order & FI_ORDER_RMA_WAW ? "RMA_WAW" : "", writes ? "" : "none");
+    if (writes && !any_size) {
+        size_t used = strlen(caps->order_word);
+        snprintf(caps->order_word + used, sizeof caps->order_word - used,
+                 " but max_order_waw_size=%zu", ordered_bytes);
+    }
+}
+
+static void prs_lf_caps_fence(const struct fi_info *info, const struct prs_lf_trait *trait,
+                              struct prs_caps *caps)
+{
+    bool granted = info->caps & info->tx_attr->caps & FI_FENCE;
+    caps->fence_scope = granted ? trait->fence_scope : PRS_FENCE_NONE;
+    snprintf(caps->fence_word, sizeof caps->fence_word, "%s",
+             !granted                                   ? "FI_FENCE not granted"
+             : trait->fence_scope == PRS_FENCE_ENDPOINT ? "FI_FENCE, waits for every peer"
+                                                        : "FI_FENCE, waits for its peer");
+}
+
+static void prs_lf_caps_completion(const struct fi_info *info, struct prs_caps *caps)
+{
+    bool delivered = info->tx_attr->op_flags & FI_DELIVERY_COMPLETE;
+    caps->completion = delivered ? PRS_COMPLETION_DELIVERED : PRS_COMPLETION_TRANSMITTED;
+    caps->completion_per_operation = true;
+    snprintf(caps->completion_word, sizeof caps->completion_word, "%s",
+             delivered ? "FI_DELIVERY_COMPLETE" : "FI_TRANSMIT_COMPLETE");
+}
+
+static void prs_lf_caps_immediate(const struct fi_info *info, const struct prs_lf_trait *trait,
+                                  struct prs_caps *caps)
+{
+    size_t bytes = info->domain_attr->cq_data_size;
+    if (bytes > 0 && !trait->refuses_immediate) {
+        caps->immediate_bits = (uint32_t)(bytes < 8 ? 8 * bytes : 64);
+    }
+    snprintf(caps->immediate_word, sizeof caps->immediate_word, "cq_data_size=%zu%s", bytes,
+             trait->refuses_immediate ? ", but fi_writemsg does not take it" : "");
+}
+
+static int prs_lf_numa_node(const struct fi_info *info)
+{
+    if (info->nic == NULL || info->nic->bus_attr == NULL ||
+        info->nic->bus_attr->bus_type != FI_BUS_PCI) {
+        return -1;
+    }
+    const struct fi_pci_attr *pci = &info->nic->bus_attr->attr.pci;
+    char path[96];
+    snprintf(path, sizeof path, "/sys/bus/pci/devices/%04x:%02x:%02x.%x/numa_node", pci->domain_id,
+             pci->bus_id, pci->device_id, pci->function_id);
+    FILE *file = fopen(path, "re");
+    int node = -1;
+    if (file != NULL) {
+        if (fscanf(file, "%d", &node) != 1) {
+            node = -1;
+        }
+        fclose(file);
+    }
+    return node;
+}
+
+void prs_lf_caps_fill(const struct fi_info *info, struct prs_caps *out)
+{
+    struct prs_lf_trait trait = prs_lf_trait_of(info->fabric_attr->prov_name);
+    *out = (struct prs_caps){
+        .inline_bytes = PRS_LF_SLOT_BYTES,
+        .message_bytes_max = info->ep_attr->max_msg_size,
+        .batching = trait.has_doorbell,
+        .memory_kinds = PRS_MEMORY_HOST | (info->caps & FI_HMEM ? PRS_MEMORY_CUDA : 0u),
+        .target_must_progress = info->domain_attr->data_progress != FI_PROGRESS_AUTO,
+        .source_needs_region = info->domain_attr->mr_mode & FI_MR_LOCAL,
+        .lanes_max = 1,
+        .numa_node = prs_lf_numa_node(info),
+    };
+    size_t queue = info->tx_attr->size;
+    out->inflight_max =
+        queue > 0 && queue < PRS_LF_INFLIGHT_MAX ? (uint32_t)queue : PRS_LF_INFLIGHT_MAX;
+    snprintf(out->provider, sizeof out->provider, "%s", info->fabric_attr->prov_name);
+    prs_lf_caps_order(info, out);
+    prs_lf_caps_fence(info, &trait, out);
+    prs_lf_caps_completion(info, out);
+    prs_lf_caps_immediate(info, &trait, out);
+}
+
+enum fi_op prs_lf_atomic_op(uint8_t atomic)
+{
+    switch ((enum perseus_atomic)atomic) {
+    case PERSEUS_ATOMIC_SET:
+        return FI_ATOMIC_WRITE;
+    case PERSEUS_ATOMIC_ADD:
+        return FI_SUM;
+    case PERSEUS_ATOMIC_AND:
+        return FI_BAND;
+    case PERSEUS_ATOMIC_OR:
+        return FI_BOR;
+    case PERSEUS_ATOMIC_XOR:
+        return FI_BXOR;
+    case PERSEUS_ATOMIC_COMPARE_SWAP:
+        break;
+    }
+    return FI_CSWAP;
+}
+
+void prs_lf_caps_atomics(const struct fi_info *info, struct fid_domain *domain,
+                         struct prs_caps *caps)
+{
+    if (!(info->caps & FI_ATOMIC)) {
+        return;
+    }
+    for (uint8_t atomic = PERSEUS_ATOMIC_SET; atomic <= PERSEUS_ATOMIC_COMPARE_SWAP; atomic++) {
+        bool compares = atomic == PERSEUS_ATOMIC_COMPARE_SWAP;
+        enum fi_op op = prs_lf_atomic_op(atomic);
+        struct fi_atomic_attr attr;
+        if (!compares && fi_query_atomic(domain, FI_UINT64, op, &attr, 0) == 0) {
+            caps->atomics |= 1u << atomic;
+        }
+        uint64_t flags = compares ? FI_COMPARE_ATOMIC : FI_FETCH_ATOMIC;
+        if (fi_query_atomic(domain, FI_UINT64, op, &attr, flags) == 0) {
+            caps->atomics_fetch |= 1u << atomic;
+        }
+    }
+    if (caps->atomics == 0) {
+        caps->order &= ~(uint32_t)PRS_ORDER_PUT_ATOMIC;
+    }
+}

@@ -1,0 +1,79 @@
+#include <stdlib.h>
+
+#include "fabric/libfabric/caps.h"
+#include "fabric/libfabric/choose.h"
+#include "fabric/libfabric/internal.h"
+#include "fabric/libfabric/libfabric.h"
+#include "fabric/libfabric/shm.h"
+#include "fabric/libfabric/status.h"
+
+static void prs_lf_fabric_close(struct prs_fabric *base)
+{
+    if (base == NULL) {
+        return;
+    }
+    struct prs_lf_fabric *fabric = prs_lf_fabric_of(base);
+    if (fabric->domain != NULL) {
+        fi_close(&fabric->domain->fid);
+    }
+    if (fabric->fabric != NULL) {
+        fi_close(&fabric->fabric->fid);
+    }
+    if (fabric->info != NULL) {
+        fi_freeinfo(fabric->info);
+    }
+    pthread_mutex_destroy(&fabric->lock);
+    free(fabric);
+}
+
+static enum perseus_status prs_lf_fabric_open(const struct prs_fabric_config *config,
+                                              struct prs_fabric **out)
+{
+    struct prs_lf_fabric *fabric = calloc(1, sizeof *fabric);
+    if (fabric == NULL) {
+        return prs_fail(config->log, PERSEUS_OUT_OF_MEMORY, "no memory for a fabric");
+    }
+    fabric->base.ops = &prs_libfabric_ops;
+    fabric->log = config->log;
+    pthread_mutex_init(&fabric->lock, NULL);
+    enum perseus_status status =
+        prs_lf_choose(config, &fabric->info, fabric->bind, sizeof fabric->bind);
+    if (status != PERSEUS_OK) {
+        prs_lf_fabric_close(&fabric->base);
+        return status;
+    }
+    if (prs_lf_shm_is(fabric->info)) {
+        prs_lf_shm_sweep();
+    }
+    prs_lf_caps_fill(fabric->info, &fabric->base.caps);
+    int error = fi_fabric(fabric->info->fabric_attr, &fabric->fabric, NULL);
+    error = error == 0 ? fi_domain(fabric->fabric, fabric->info, &fabric->domain, NULL) : error;
+    if (error != 0) {
+        status = prs_lf_status(error);
+        prs_fail(config->log, status, "libfabric provider '%s' cannot be opened: %s; %s",
+                 fabric->base.caps.provider, prs_lf_error_text(error), prs_lf_advice(status));
+        prs_lf_fabric_close(&fabric->base);
+        return status;
+    }
+    prs_lf_caps_atomics(fabric->info, fabric->domain, &fabric->base.caps);
+    *out = &fabric->base;
+    return PERSEUS_OK;
+}
+
+const struct prs_fabric_ops prs_libfabric_ops = {
+    .name = "libfabric",
+    .open = prs_lf_fabric_open,
+    .close = prs_lf_fabric_close,
+    .endpoint_open = prs_lf_endpoint_open,
+    .endpoint_close = prs_lf_endpoint_close,
+    .endpoint_address = prs_lf_endpoint_address,
+    .connect = prs_lf_connect,
+    .region_register = prs_lf_region_register,
+    .region_close = prs_lf_region_close,
+    .region_export = prs_lf_region_export,
+    .remote_import = prs_lf_remote_import,
+    .remote_close = prs_lf_remote_close,
+    .post = prs_lf_post,
+    .flush = prs_lf_flush,
+    .poll = prs_lf_poll,
+};

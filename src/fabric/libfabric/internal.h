@@ -1,0 +1,136 @@
+/*
+ * internal.h: the objects behind the libfabric back end's handles.
+ *
+ *   fabric    fi_info that was granted, fid_fabric, fid_domain; its list of regions
+ *   endpoint  fid_ep + fid_av + fid_cq, the peer table, the pool of operation contexts
+ *   region    fid_mr; its blob is {key, base, bytes}
+ *   context   one operation from its post until its completion has been read (context.h)
+ */
+#ifndef PRS_LIBFABRIC_INTERNAL_H
+#define PRS_LIBFABRIC_INTERNAL_H
+
+#include <pthread.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+
+#include "fabric/fabric.h"
+#include "fabric/libfabric/context.h"
+
+/* The interface this code is written to. A newer library serves it unchanged. */
+#define PRS_LF_API FI_VERSION(1, 17)
+
+#define PRS_LF_SHM_NAME_MAX 96
+
+struct prs_lf_endpoint;
+
+struct prs_lf_fabric {
+    struct prs_fabric base;
+    const struct prs_log *log;
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    char bind[64];        /* address every IP endpoint must sit on, "" when the provider has none */
+    pthread_mutex_t lock; /* regions, first: registering may happen on any thread */
+    struct prs_lf_region *regions;
+    struct prs_lf_endpoint *first; /* whom FI_MR_ENDPOINT regions are bound to */
+};
+
+struct prs_lf_region {
+    struct prs_region base;
+    struct fid_mr *mr; /* NULL once its endpoint has been closed under FI_MR_ENDPOINT */
+    bool bound;
+    struct prs_lf_region *next;
+};
+
+struct prs_lf_remote {
+    struct prs_remote base;
+    uint64_t address; /* what offset 0 is called on the wire: a virtual address, or 0 */
+    uint64_t key;
+    bool key_mapped; /* FI_MR_RAW */
+};
+
+struct prs_lf_peer {
+    fi_addr_t address;
+    int pidfd; /* watches the peer's process where the provider cannot; -1 */
+    bool lost;
+    char shm_name[PRS_LF_SHM_NAME_MAX];
+};
+
+struct prs_lf_endpoint {
+    struct prs_endpoint base;
+    struct fid_ep *ep;
+    struct fid_av *av;
+    struct fid_cq *cq;
+    struct prs_lf_peer *peers;
+    uint32_t peer_count, peer_capacity;
+    struct prs_lf_pool pool;
+    struct prs_lf_context *held; /* posted with MORE and not yet given to the provider (post.c) */
+    struct prs_lf_context *settled_first, *settled_last; /* outcomes poll has yet to report */
+    uint32_t polls;
+    uint32_t watch_next;
+    char shm_name[PRS_LF_SHM_NAME_MAX];
+};
+
+static inline struct prs_lf_fabric *prs_lf_fabric_of(struct prs_fabric *fabric)
+{
+    return (struct prs_lf_fabric *)fabric;
+}
+static inline struct prs_lf_endpoint *prs_lf_endpoint_of(struct prs_endpoint *endpoint)
+{
+    return (struct prs_lf_endpoint *)endpoint;
+}
+static inline const struct prs_log *prs_lf_log(const struct prs_lf_endpoint *endpoint)
+{
+    return ((struct prs_lf_fabric *)endpoint->base.fabric)->log;
+}
+
+/* region.c */
+enum perseus_status prs_lf_region_register(struct prs_fabric *fabric, void *base, size_t bytes,
+                                           enum prs_memory_kind kind, struct prs_region **out);
+void prs_lf_region_close(struct prs_region *region);
+enum perseus_status prs_lf_region_export(struct prs_region *region, void *blob, size_t *bytes);
+enum perseus_status prs_lf_remote_import(struct prs_endpoint *endpoint, uint32_t peer,
+                                         const void *blob, size_t bytes, struct prs_remote **out);
+void prs_lf_remote_close(struct prs_remote *remote);
+/* FI_MR_ENDPOINT only: the first endpoint takes the regions registered before it, and closes what
+ * is bound to it before it goes. */
+enum perseus_status prs_lf_regions_bind(struct prs_lf_fabric *fabric,
+                                        struct prs_lf_endpoint *first);
+void prs_lf_regions_unbind(struct prs_lf_fabric *fabric);
+/* Registers memory, binding it to `endpoint` where FI_MR_ENDPOINT wants that (NULL: later). */
+enum perseus_status prs_lf_memory_register(struct prs_lf_fabric *fabric,
+                                           struct prs_lf_endpoint *endpoint, void *base,
+                                           size_t bytes, uint64_t access, enum prs_memory_kind kind,
+                                           struct fid_mr **out);
+
+/* endpoint.c */
+enum perseus_status prs_lf_endpoint_open(struct prs_fabric *fabric, struct prs_endpoint **out);
+void prs_lf_endpoint_close(struct prs_endpoint *endpoint);
+enum perseus_status prs_lf_endpoint_address(struct prs_endpoint *endpoint, void *out,
+                                            size_t *bytes);
+/* peer.c */
+enum perseus_status prs_lf_connect(struct prs_endpoint *endpoint, const void *address, size_t bytes,
+                                   uint32_t *out_peer);
+enum perseus_status prs_lf_address_pack(const struct prs_lf_endpoint *endpoint, void *out,
+                                        size_t *bytes);
+void prs_lf_peers_finish(struct prs_lf_endpoint *endpoint);
+/* Ends a peer and says so once. */
+void prs_lf_peer_lose(struct prs_lf_endpoint *endpoint, uint32_t peer, const char *what,
+                      const char *provider_text);
+/* Looks at one watched process. */
+void prs_lf_peers_watch(struct prs_lf_endpoint *endpoint);
+
+/* post.c */
+enum perseus_status prs_lf_post(struct prs_endpoint *endpoint, const struct prs_op *op);
+enum perseus_status prs_lf_flush(struct prs_endpoint *endpoint);
+const char *prs_lf_op_name(uint8_t kind);
+
+/* poll.c */
+enum perseus_status prs_lf_poll(struct prs_endpoint *endpoint, struct prs_event *events, uint32_t n,
+                                uint32_t *out_n);
+/* The operation's outcome is known; poll will report it. */
+void prs_lf_settle(struct prs_lf_endpoint *endpoint, struct prs_lf_context *context,
+                   enum perseus_status status);
+
+#endif

@@ -1,0 +1,152 @@
+#include <stdio.h>
+#include <string.h>
+
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+
+#include "fabric/libfabric/internal.h"
+#include "fabric/libfabric/status.h"
+
+#define PRS_LF_READ_MAX 32
+/* Looking at a watched process is a system call; a dead one is found after this many polls, times
+ * the number of peers. */
+#define PRS_LF_POLLS_PER_WATCH 128
+
+void prs_lf_settle(struct prs_lf_endpoint *endpoint, struct prs_lf_context *context,
+                   enum perseus_status status)
+{
+    context->status = status;
+    context->settled = true;
+    context->queued = true;
+    context->next = NULL;
+    if (endpoint->settled_last != NULL) {
+        endpoint->settled_last->next = context;
+    } else {
+        endpoint->settled_first = context;
+    }
+    endpoint->settled_last = context;
+}
+
+static uint32_t prs_lf_report_settled(struct prs_lf_endpoint *endpoint, struct prs_event *events,
+                                      uint32_t n)
+{
+    uint32_t count = 0;
+    while (count < n && endpoint->settled_first != NULL) {
+        struct prs_lf_context *context = endpoint->settled_first;
+        endpoint->settled_first = context->next;
+        if (endpoint->settled_first == NULL) {
+            endpoint->settled_last = NULL;
+        }
+        context->queued = false;
+        events[count++] = (struct prs_event){
+            .kind = PRS_EVENT_COMPLETION,
+            .status = context->status,
+            .peer = context->op.peer,
+            .cookie = context->op.cookie,
+        };
+        prs_lf_context_release(&endpoint->pool, context);
+    }
+    return count;
+}
+
+/* The provider has returned a context. Returns whether *event was filled. */
+static bool prs_lf_returned(struct prs_lf_endpoint *endpoint, struct prs_lf_context *context,
+                            enum perseus_status status, struct prs_event *event)
+{
+    context->with_provider = false;
+    bool stranded = context->settled;
+    bool reports = !stranded && (status != PERSEUS_OK || !(context->op.flags & PRS_OP_UNTRACKED));
+    if (stranded) {
+        endpoint->pool.stranded--;
+    }
+    if (reports) {
+        *event = (struct prs_event){
+            .kind = PRS_EVENT_COMPLETION,
+            .status = status,
+            .peer = context->op.peer,
+            .cookie = context->op.cookie,
+        };
+    }
+    prs_lf_context_release(&endpoint->pool, context);
+    return reports;
+}
+
+static bool prs_lf_entry(struct prs_lf_endpoint *endpoint, const struct fi_cq_data_entry *entry,
+                         struct prs_event *event)
+{
+    if (entry->flags & FI_REMOTE_CQ_DATA) {
+        *event = (struct prs_event){
+            .kind = PRS_EVENT_IMMEDIATE, .peer = PRS_PEER_UNKNOWN, .immediate = entry->data};
+        return true;
+    }
+    if (entry->op_context == NULL) {
+        return false; /* a peer's write without immediate, told because of FI_RMA_EVENT */
+    }
+    return prs_lf_returned(endpoint, entry->op_context, PERSEUS_OK, event);
+}
+
+/* Reads one error off the queue. Returns whether *event was filled. */
+static bool prs_lf_error_entry(struct prs_lf_endpoint *endpoint, struct prs_event *event)
+{
+    struct fi_cq_err_entry entry = {0};
+    if (fi_cq_readerr(endpoint->cq, &entry, 0) != 1) {
+        return false;
+    }
+    char text[160] = "";
+    fi_cq_strerror(endpoint->cq, entry.prov_errno, entry.err_data, text, sizeof text);
+    char words[256];
+    snprintf(words, sizeof words, "%s%s%s", prs_lf_error_text(entry.err),
+             text[0] != '\0' ? ": " : "", text);
+    if (entry.op_context == NULL) {
+        prs_log(prs_lf_log(endpoint), PERSEUS_LOG_WARN,
+                "%s reports an error of no operation of ours, a peer's probably: %s",
+                endpoint->base.fabric->caps.provider, words);
+        return false;
+    }
+    struct prs_lf_context *context = entry.op_context;
+    enum perseus_status status = prs_lf_status(entry.err);
+    if (status == PERSEUS_OK || status == PERSEUS_AGAIN) {
+        status = PERSEUS_IO;
+    }
+    char what[96];
+    snprintf(what, sizeof what, "%s of %llu bytes", prs_lf_op_name(context->op.kind),
+             (unsigned long long)context->op.bytes);
+    prs_lf_peer_lose(endpoint, context->op.peer, what, words);
+    return prs_lf_returned(endpoint, context, status, event);
+}
+
+enum perseus_status prs_lf_poll(struct prs_endpoint *base, struct prs_event *events, uint32_t n,
+                                uint32_t *out_n)
+{
+    struct prs_lf_endpoint *endpoint = prs_lf_endpoint_of(base);
+    if (++endpoint->polls % PRS_LF_POLLS_PER_WATCH == 0) {
+        prs_lf_peers_watch(endpoint);
+    }
+    prs_lf_flush(base); /* AGAIN: the next poll tries again */
+    uint32_t count = prs_lf_report_settled(endpoint, events, n);
+    uint32_t left = n - count; /* entries to read, so that untracked ones cannot keep us here */
+    while (left > 0) {
+        struct fi_cq_data_entry entries[PRS_LF_READ_MAX];
+        size_t wanted = left < PRS_LF_READ_MAX ? left : PRS_LF_READ_MAX;
+        ssize_t got = fi_cq_read(endpoint->cq, entries, wanted);
+        if (got == -FI_EAGAIN || got == 0) {
+            break;
+        }
+        if (got == -FI_EAVAIL) {
+            count += prs_lf_error_entry(endpoint, &events[count]);
+            left--;
+            continue;
+        }
+        if (got < 0) {
+            return prs_fail(prs_lf_log(endpoint), PERSEUS_IO,
+                            "%s's completion queue is broken: %s; %s", base->fabric->caps.provider,
+                            prs_lf_error_text(got), prs_lf_advice(PERSEUS_IO));
+        }
+        for (ssize_t i = 0; i < got; i++) {
+            count += prs_lf_entry(endpoint, &entries[i], &events[count]);
+        }
+        left -= (uint32_t)got;
+    }
+    *out_n = count;
+    return PERSEUS_OK;
+}

@@ -1,0 +1,250 @@
+#include <string.h>
+
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_rma.h>
+
+#include "fabric/libfabric/caps.h"
+#include "fabric/libfabric/internal.h"
+#include "fabric/libfabric/status.h"
+#include "fabric/op.h"
+
+#define PRS_LF_WORD_BYTES 8
+
+const char *prs_lf_op_name(uint8_t kind)
+{
+    static const char *const names[PRS_OP_KIND_COUNT] = {
+        [PRS_OP_PUT] = "put",
+        [PRS_OP_GET] = "get",
+        [PRS_OP_SIGNAL_SET] = "signal",
+        [PRS_OP_ATOMIC] = "atomic",
+        [PRS_OP_ATOMIC_FETCH] = "fetching atomic",
+    };
+    return names[kind];
+}
+
+static uint64_t prs_lf_op_bytes(const struct prs_op *op)
+{
+    return op->kind == PRS_OP_PUT || op->kind == PRS_OP_GET ? op->bytes : PRS_LF_WORD_BYTES;
+}
+
+static bool prs_lf_op_uses_local(const struct prs_op *op)
+{
+    return op->kind == PRS_OP_GET || op->kind == PRS_OP_ATOMIC_FETCH ||
+           (op->kind == PRS_OP_PUT && !(op->flags & PRS_OP_INLINE) && op->bytes > 0);
+}
+
+static enum perseus_status prs_lf_op_check(const struct prs_lf_endpoint *endpoint,
+                                           const struct prs_op *op)
+{
+    const struct prs_log *log = prs_lf_log(endpoint);
+    if (op->peer >= endpoint->peer_count) {
+        return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
+                        "an operation to peer %u: this endpoint is connected to %u", op->peer,
+                        endpoint->peer_count);
+    }
+    if (endpoint->peers[op->peer].lost) {
+        return PERSEUS_PEER_LOST; /* said when it was lost */
+    }
+    enum perseus_status status = prs_op_check(&endpoint->base, op, log);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    if (op->remote->endpoint != &endpoint->base ||
+        (prs_lf_op_uses_local(op) && op->local->fabric != endpoint->base.fabric)) {
+        return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
+                        "%s to peer %u: a region of another endpoint or fabric; import the remote "
+                        "and register the local one here",
+                        prs_lf_op_name(op->kind), op->peer);
+    }
+    return PERSEUS_OK;
+}
+
+static uint64_t prs_lf_flags(const struct prs_caps *caps, const struct prs_op *op)
+{
+    /* The ...msg calls take these from their argument alone, not from the endpoint's op_flags. */
+    uint64_t flags = FI_COMPLETION;
+    flags |=
+        caps->completion == PRS_COMPLETION_DELIVERED ? FI_DELIVERY_COMPLETE : FI_TRANSMIT_COMPLETE;
+    if (op->flags & PRS_OP_FENCE) {
+        flags |= FI_FENCE;
+    }
+    if (op->flags & PRS_OP_IMMEDIATE) {
+        flags |= FI_REMOTE_CQ_DATA;
+    }
+    return flags;
+}
+
+/* Where the operation's own side lies: the caller's region, or the context's slot. */
+static void *prs_lf_local(struct prs_lf_context *context, void **out_descriptor)
+{
+    const struct prs_op *op = &context->op;
+    if (prs_lf_op_uses_local(op)) {
+        const struct prs_lf_region *region = (const struct prs_lf_region *)op->local;
+        *out_descriptor = fi_mr_desc(region->mr);
+        return region->base.base + op->local_offset;
+    }
+    *out_descriptor = context->slot_descriptor;
+    return context->slot;
+}
+
+static ssize_t prs_lf_submit_rma(struct prs_lf_endpoint *endpoint, struct prs_lf_context *context,
+                                 uint64_t flags)
+{
+    const struct prs_op *op = &context->op;
+    const struct prs_lf_remote *remote = (const struct prs_lf_remote *)op->remote;
+    uint64_t bytes = prs_lf_op_bytes(op);
+    void *descriptor;
+    struct iovec local = {.iov_base = prs_lf_local(context, &descriptor), .iov_len = bytes};
+    struct fi_rma_iov target = {
+        .addr = remote->address + op->remote_offset, .len = bytes, .key = remote->key};
+    struct fi_msg_rma message = {
+        .msg_iov = &local,
+        .desc = &descriptor,
+        .iov_count = 1,
+        .addr = endpoint->peers[op->peer].address,
+        .rma_iov = &target,
+        .rma_iov_count = 1,
+        .context = context,
+        .data = op->immediate,
+    };
+    if (op->kind == PRS_OP_GET) {
+        return fi_readmsg(endpoint->ep, &message, flags);
+    }
+    return fi_writemsg(endpoint->ep, &message, flags);
+}
+
+static ssize_t prs_lf_submit_atomic(struct prs_lf_endpoint *endpoint,
+                                    struct prs_lf_context *context, uint64_t flags)
+{
+    const struct prs_op *op = &context->op;
+    const struct prs_lf_remote *remote = (const struct prs_lf_remote *)op->remote;
+    bool compares = op->atomic == PERSEUS_ATOMIC_COMPARE_SWAP;
+    void *slot_descriptor = context->slot_descriptor;
+    struct fi_ioc operand = {.addr = context->slot, .count = 1};
+    struct fi_ioc compare = {.addr = context->slot + PRS_LF_WORD_BYTES, .count = 1};
+    struct fi_rma_ioc target = {
+        .addr = remote->address + op->remote_offset, .count = 1, .key = remote->key};
+    struct fi_msg_atomic message = {
+        .msg_iov = &operand,
+        .desc = &slot_descriptor,
+        .iov_count = 1,
+        .addr = endpoint->peers[op->peer].address,
+        .rma_iov = &target,
+        .rma_iov_count = 1,
+        .datatype = FI_UINT64,
+        .op = prs_lf_atomic_op(op->atomic),
+        .context = context,
+    };
+    if (op->kind == PRS_OP_ATOMIC) {
+        return fi_atomicmsg(endpoint->ep, &message, flags);
+    }
+    void *result_descriptor;
+    struct fi_ioc result = {.addr = prs_lf_local(context, &result_descriptor), .count = 1};
+    if (compares) {
+        return fi_compare_atomicmsg(endpoint->ep, &message, &compare, &slot_descriptor, 1, &result,
+                                    &result_descriptor, 1, flags);
+    }
+    return fi_fetch_atomicmsg(endpoint->ep, &message, &result, &result_descriptor, 1, flags);
+}
+
+/* Gives the operation to the provider. On OK the provider owns the context. */
+static enum perseus_status prs_lf_submit(struct prs_lf_endpoint *endpoint,
+                                         struct prs_lf_context *context, uint64_t more)
+{
+    const struct prs_op *op = &context->op;
+    uint64_t flags = prs_lf_flags(&endpoint->base.fabric->caps, op) | more;
+    ssize_t error = op->kind == PRS_OP_ATOMIC || op->kind == PRS_OP_ATOMIC_FETCH
+                        ? prs_lf_submit_atomic(endpoint, context, flags)
+                        : prs_lf_submit_rma(endpoint, context, flags);
+    if (error == 0) {
+        context->with_provider = true;
+        return PERSEUS_OK;
+    }
+    enum perseus_status status = prs_lf_status(error);
+    if (status == PERSEUS_PEER_LOST) {
+        prs_lf_peer_lose(endpoint, op->peer, prs_lf_op_name(op->kind), prs_lf_error_text(error));
+    } else if (status != PERSEUS_AGAIN) {
+        prs_fail(prs_lf_log(endpoint), status, "%s refuses a %s of %llu bytes to peer %u: %s; %s",
+                 endpoint->base.fabric->caps.provider, prs_lf_op_name(op->kind),
+                 (unsigned long long)prs_lf_op_bytes(op), op->peer, prs_lf_error_text(error),
+                 prs_lf_advice(status));
+    }
+    return status;
+}
+
+static void prs_lf_fill_slot(struct prs_lf_context *context)
+{
+    const struct prs_op *op = &context->op;
+    if (op->kind == PRS_OP_PUT) {
+        if ((op->flags & PRS_OP_INLINE) && op->bytes > 0) {
+            memcpy(context->slot, op->inline_source, op->bytes);
+        }
+    } else {
+        memcpy(context->slot, &op->value, PRS_LF_WORD_BYTES);
+        memcpy(context->slot + PRS_LF_WORD_BYTES, &op->compare, PRS_LF_WORD_BYTES);
+    }
+}
+
+/*
+ * Doorbells. libfabric has no call that rings one: FI_MORE promises that another operation follows
+ * at once, and only an operation without it rings. The last operation posted with MORE is therefore
+ * held here; the next one sends it on its way with FI_MORE, flush (or poll) without.
+ */
+static enum perseus_status prs_lf_release_held(struct prs_lf_endpoint *endpoint, uint64_t more)
+{
+    struct prs_lf_context *context = endpoint->held;
+    if (context == NULL) {
+        return PERSEUS_OK;
+    }
+    enum perseus_status status = endpoint->peers[context->op.peer].lost
+                                     ? PERSEUS_PEER_LOST
+                                     : prs_lf_submit(endpoint, context, more);
+    if (status == PERSEUS_AGAIN) {
+        return status;
+    }
+    endpoint->held = NULL;
+    if (status != PERSEUS_OK) {
+        prs_lf_settle(endpoint, context, status); /* its post has already returned OK */
+    }
+    return PERSEUS_OK;
+}
+
+enum perseus_status prs_lf_post(struct prs_endpoint *base, const struct prs_op *op)
+{
+    struct prs_lf_endpoint *endpoint = prs_lf_endpoint_of(base);
+    enum perseus_status status = prs_lf_op_check(endpoint, op);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    struct prs_lf_context *context;
+    status = prs_lf_context_acquire(endpoint, &context);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    context->op = *op;
+    prs_lf_fill_slot(context);
+    bool follows_held = endpoint->held != NULL;
+    status = prs_lf_release_held(endpoint, FI_MORE);
+    if (status != PERSEUS_OK) {
+        prs_lf_context_release(&endpoint->pool, context);
+        return status;
+    }
+    if ((op->flags & PRS_OP_MORE) && base->fabric->caps.batching) {
+        endpoint->held = context;
+        return PERSEUS_OK;
+    }
+    status = prs_lf_submit(endpoint, context, 0);
+    if (status == PERSEUS_AGAIN && follows_held) {
+        endpoint->held = context; /* somebody has to ring for the one just sent with FI_MORE */
+        return PERSEUS_OK;
+    }
+    if (status != PERSEUS_OK) {
+        prs_lf_context_release(&endpoint->pool, context);
+    }
+    return status;
+}
+
+enum perseus_status prs_lf_flush(struct prs_endpoint *base)
+{
+    return prs_lf_release_held(prs_lf_endpoint_of(base), 0);
+}

@@ -1,0 +1,26 @@
+/*
+ * shm.h: the files that libfabric's shm provider keeps in /dev/shm.
+ *
+ * The provider makes a file per endpoint and removes it when the endpoint is closed; a process that
+ * is killed leaves its file for ever. So endpoints get names that tell who owns them
+ * (perseus-<pid namespace>-<pid>-<random>), and three parties remove a dead owner's file: a peer
+ * that sees it die, every later open, and nobody else.
+ */
+#ifndef PRS_LIBFABRIC_SHM_H
+#define PRS_LIBFABRIC_SHM_H
+
+#include <rdma/fabric.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Whether endpoints of `info` are named files of the shm provider. */
+bool prs_lf_shm_is(const struct fi_info *info);
+/* A name no other endpoint on this host has. */
+void prs_lf_shm_name(char *out, size_t bytes);
+/* Whether the owner of `name` has process ids we can look at. */
+bool prs_lf_shm_name_is_ours(const char *name);
+void prs_lf_shm_remove(const char *name);
+/* Removes the files of owners that are gone. */
+void prs_lf_shm_sweep(void);
+
+#endif
