@@ -1,7 +1,8 @@
-/* word.h: what the atomic operations do to an 8-byte word. */
+/* word.h: what the atomic operations do to a word of 8 bytes, or of 2 or 4. */
 #ifndef PRS_FABRIC_WORD_H
 #define PRS_FABRIC_WORD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <perseus/perseus.h>
@@ -37,6 +38,36 @@ static inline uint64_t prs_word_apply(uint64_t *word, enum perseus_atomic op, ui
     while (!__atomic_compare_exchange_n(word, &old, prs_word_result(op, old, operand, compare),
                                         true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
         /* `old` is now what another writer left */
+    }
+    return old;
+}
+
+static inline bool prs_word_bytes_valid(uint64_t bytes)
+{
+    return bytes == 2 || bytes == 4 || bytes == 8;
+}
+
+/* The same for a word of 2, 4 or 8 bytes; operand and compare count by their low bytes. */
+static inline uint64_t prs_word_apply_sized(void *word, uint32_t bytes, enum perseus_atomic op,
+                                            uint64_t operand, uint64_t compare)
+{
+    if (bytes == 8) {
+        return prs_word_apply(word, op, operand, compare);
+    }
+    if (bytes == 4) {
+        uint32_t *half = word, old = __atomic_load_n(half, __ATOMIC_RELAXED);
+        while (!__atomic_compare_exchange_n(
+            half, &old, (uint32_t)prs_word_result(op, old, operand, (uint32_t)compare), true,
+            __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
+            /* as above */
+        }
+        return old;
+    }
+    uint16_t *quarter = word, old = __atomic_load_n(quarter, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(
+        quarter, &old, (uint16_t)prs_word_result(op, old, operand, (uint16_t)compare), true,
+        __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
+        /* as above */
     }
     return old;
 }

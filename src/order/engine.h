@@ -42,7 +42,7 @@ struct prs_record {
     uint32_t puts;   /* counted puts posted between the record before and this one */
     uint32_t window; /* id at the target */
     uint8_t kind, atomic;
-    uint16_t count; /* VECTOR: values */
+    uint16_t count; /* VECTOR: values; ATOMIC, FETCH: bytes of the word */
     uint32_t reply;
     uint32_t reserved;
     uint64_t offset, value, compare;
@@ -323,7 +323,8 @@ void prs_mail_ack_sent(struct prs_orderer *orderer, uint32_t sender);
 void prs_mail_immediate(struct prs_orderer *orderer, uint64_t bits);
 enum perseus_status prs_mail_in_pump(struct prs_orderer *orderer, bool *did);
 uint64_t prs_order_apply(struct prs_orderer *orderer, struct prs_window *window, uint64_t offset,
-                         enum perseus_atomic op, uint64_t operand, uint64_t compare);
+                         enum perseus_atomic op, uint64_t operand, uint64_t compare,
+                         uint32_t bytes);
 
 /* Counters have one writer and any number of readers: relaxed pairs with relaxed, they order
  * nothing. */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fabric/word.h"
+
 bool prs_mail_epoch_complete(const struct prs_mail_in *in, const struct prs_record *record)
 {
     return in->arrived[in->applied % PRS_IMMEDIATE_EPOCHS] == record->puts;
@@ -12,45 +14,22 @@ bool prs_mail_epoch_complete(const struct prs_mail_in *in, const struct prs_reco
 
 /* ---- applying ---- */
 
-static uint64_t apply_on_cpu(unsigned char *base, uint64_t offset, enum perseus_atomic op,
-                             uint64_t operand, uint64_t compare)
-{
-    /* Sequentially consistent, so that whoever acquires the word sees the payload that arrived
-     * before. */
-    _Atomic uint64_t *word = (_Atomic uint64_t *)(void *)(base + offset);
-    switch (op) {
-    case PERSEUS_ATOMIC_SET:
-        return atomic_exchange(word, operand);
-    case PERSEUS_ATOMIC_ADD:
-        return atomic_fetch_add(word, operand);
-    case PERSEUS_ATOMIC_AND:
-        return atomic_fetch_and(word, operand);
-    case PERSEUS_ATOMIC_OR:
-        return atomic_fetch_or(word, operand);
-    case PERSEUS_ATOMIC_XOR:
-        return atomic_fetch_xor(word, operand);
-    case PERSEUS_ATOMIC_COMPARE_SWAP:
-        atomic_compare_exchange_strong(word, &compare, operand);
-        return compare;
-    }
-    return 0;
-}
-
 uint64_t prs_order_apply(struct prs_orderer *orderer, struct prs_window *window, uint64_t offset,
-                         enum perseus_atomic op, uint64_t operand, uint64_t compare)
+                         enum perseus_atomic op, uint64_t operand, uint64_t compare, uint32_t bytes)
 {
     if (orderer->config.apply != NULL) {
-        return orderer->config.apply(orderer->config.context, window, offset, op, operand, compare);
+        return orderer->config.apply(orderer->config.context, window, offset, op, operand, compare,
+                                     bytes);
     }
-    return apply_on_cpu(window->region->base, offset, op, operand, compare);
+    return prs_word_apply_sized(window->region->base + offset, bytes, op, operand, compare);
 }
 
 static struct prs_window *target_window(struct prs_orderer *orderer, uint32_t sender, uint32_t id,
-                                        uint64_t offset, uint64_t bytes)
+                                        uint64_t offset, uint64_t word_bytes, uint64_t bytes)
 {
     struct prs_window *window = id < orderer->windows_count ? orderer->windows[id] : NULL;
-    if (window == NULL || offset % sizeof(uint64_t) != 0 || offset > window->region->bytes ||
-        bytes > window->region->bytes - offset) {
+    if (window == NULL || !prs_word_bytes_valid(word_bytes) || offset % word_bytes != 0 ||
+        offset > window->region->bytes || bytes > window->region->bytes - offset) {
         prs_log(orderer->config.log, PERSEUS_LOG_ERROR,
                 "PE %u sent a signal or atomic for window %u offset %llu, which is not an aligned "
                 "word of this PE; ignored",
@@ -63,7 +42,9 @@ static struct prs_window *target_window(struct prs_orderer *orderer, uint32_t se
 static void apply_record(struct prs_orderer *orderer, struct prs_mail_in *in,
                          const struct prs_record *record)
 {
-    uint32_t count = record->kind == PRS_RECORD_VECTOR ? record->count : 1;
+    bool is_vector = record->kind == PRS_RECORD_VECTOR;
+    uint32_t count = is_vector ? record->count : 1;
+    uint64_t word_bytes = is_vector ? sizeof(uint64_t) : record->count;
     in->reply_due = record->kind == PRS_RECORD_FETCH;
     in->reply_slot = record->reply % PRS_IMMEDIATE_REPLIES;
     in->reply_value = 0;
@@ -71,20 +52,20 @@ static void apply_record(struct prs_orderer *orderer, struct prs_mail_in *in,
         return;
     }
     struct prs_window *window = target_window(orderer, in->sender, record->window, record->offset,
-                                              count * sizeof(uint64_t));
+                                              word_bytes, count * word_bytes);
     if (window == NULL) {
         return;
     }
-    if (record->kind == PRS_RECORD_VECTOR) {
+    if (is_vector) {
         for (uint32_t i = 0; i < count; i++) {
             prs_order_apply(orderer, window, record->offset + i * sizeof(uint64_t),
-                            PERSEUS_ATOMIC_SET, record->values[i], 0);
+                            PERSEUS_ATOMIC_SET, record->values[i], 0, sizeof(uint64_t));
         }
         return;
     }
     in->reply_value =
         prs_order_apply(orderer, window, record->offset, (enum perseus_atomic)record->atomic,
-                        record->value, record->compare);
+                        record->value, record->compare, (uint32_t)word_bytes);
 }
 
 /* ---- events ---- */
@@ -144,13 +125,14 @@ static void on_arrival(struct prs_orderer *orderer, const struct prs_immediate *
         return;
     }
     if (what->kind == PRS_IMMEDIATE_SIGNAL) {
-        struct prs_window *window = target_window(orderer, what->sender, 0,
-                                                  what->slot * sizeof(uint64_t), sizeof(uint64_t));
+        struct prs_window *window =
+            target_window(orderer, what->sender, 0, what->slot * sizeof(uint64_t), sizeof(uint64_t),
+                          sizeof(uint64_t));
         if (window != NULL) {
             prs_order_apply(orderer, window, what->slot * sizeof(uint64_t),
                             what->op == PERSEUS_SIGNAL_ADD ? PERSEUS_ATOMIC_ADD
                                                            : PERSEUS_ATOMIC_SET,
-                            what->value, 0);
+                            what->value, 0, sizeof(uint64_t));
         }
     }
     in->arrived[what->epoch]++;

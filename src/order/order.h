@@ -45,8 +45,9 @@ enum prs_request_kind {
 struct prs_request {
     uint8_t kind; /* enum prs_request_kind */
     uint8_t op;
-    uint32_t peer;  /* rank in the job */
-    uint32_t token; /* completion is reported for it, or PRS_ORDER_NO_TOKEN */
+    uint8_t word_bytes; /* ATOMIC*: 0 or 8, or 2 or 4, which the target's CPU always applies */
+    uint32_t peer;      /* rank in the job */
+    uint32_t token;     /* completion is reported for it, or PRS_ORDER_NO_TOKEN */
     struct prs_region *local;
     uint64_t local_offset;
     const void
@@ -60,10 +61,12 @@ struct prs_request {
     const uint64_t *values;
 };
 
-/* How the target applies a signal or atomic to its own memory; returns the old value. NULL in the
- * config: C11 sequentially consistent atomics on host memory. Called from prs_orderer_progress. */
+/* How the target applies a signal or atomic to a word of `bytes` of its own memory; returns the old
+ * value. NULL in the config: C11 sequentially consistent atomics on host memory. Called from
+ * prs_orderer_progress. */
 typedef uint64_t (*prs_apply_fn)(void *context, struct prs_window *window, uint64_t offset,
-                                 enum perseus_atomic op, uint64_t operand, uint64_t compare);
+                                 enum perseus_atomic op, uint64_t operand, uint64_t compare,
+                                 uint32_t bytes);
 
 /* token completed; called from submit, quiet or progress of the same orderer; must not call back
  * into it. */

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "fabric/word.h"
+
 /* ---- placing an item: post it, or park it behind its peer's others ---- */
 
 enum perseus_status prs_order_place(struct prs_orderer *orderer, struct prs_order_peer *peer,
@@ -97,6 +99,7 @@ struct word_target { /* one signal or atomic, whatever request it came from */
     uint64_t offset;
     enum perseus_atomic op;
     uint64_t value, compare;
+    uint64_t bytes;
     bool fetch;
 };
 
@@ -111,6 +114,7 @@ static enum perseus_status record_word(struct prs_orderer *orderer, struct prs_o
     struct prs_record *record = prs_item_record(orderer, out);
     record->kind = word->fetch ? PRS_RECORD_FETCH : PRS_RECORD_ATOMIC;
     record->atomic = (uint8_t)word->op;
+    record->count = (uint16_t)word->bytes;
     record->window = word->remote->window;
     record->offset = word->offset;
     record->value = word->value;
@@ -135,7 +139,8 @@ static enum perseus_status word_item(struct prs_orderer *orderer, struct prs_ord
 {
     bool set = word->op == PERSEUS_ATOMIC_SET && !word->fetch;
     uint32_t native = word->fetch ? orderer->atomics_fetch_native : orderer->atomics_native;
-    if (orderer->mode->counted || (!set && (native >> word->op & 1) == 0)) {
+    bool narrow = word->bytes != sizeof(uint64_t); /* fabrics have 8-byte words only */
+    if (orderer->mode->counted || narrow || (!set && (native >> word->op & 1) == 0)) {
         return record_word(orderer, peer, word, job, out);
     }
     enum perseus_status status = pending_item(orderer, peer, job, word->fetch, out);
@@ -249,7 +254,8 @@ static struct word_target signal_of(const struct prs_request *request)
                                 .offset = alone ? request->remote_offset : request->signal_offset,
                                 .op = request->op == PERSEUS_SIGNAL_ADD ? PERSEUS_ATOMIC_ADD
                                                                         : PERSEUS_ATOMIC_SET,
-                                .value = request->value};
+                                .value = request->value,
+                                .bytes = sizeof(uint64_t)};
 }
 
 /* counted: the put's own immediate carries the signal, if it fits; then there is no second message.
@@ -406,7 +412,14 @@ static enum perseus_status dispatch(struct prs_orderer *orderer, struct prs_orde
                                     .op = (enum perseus_atomic)request->op,
                                     .value = request->value,
                                     .compare = request->compare,
+                                    .bytes = request->word_bytes == 0 ? sizeof(uint64_t)
+                                                                      : request->word_bytes,
                                     .fetch = request->kind == PRS_REQUEST_ATOMIC_FETCH};
+        if (!prs_word_bytes_valid(word.bytes)) {
+            return prs_fail(orderer->config.log, PERSEUS_INVALID_ARGUMENT,
+                            "an atomic on %llu bytes to PE %u: words have 2, 4 or 8",
+                            (unsigned long long)word.bytes, peer->rank);
+        }
         return submit_word(orderer, peer, &word, false, job);
     }
     return prs_fail(orderer->config.log, PERSEUS_INVALID_ARGUMENT, "unknown request kind %u",
