@@ -80,6 +80,7 @@ enum perseus_status prs_faulty_wrap(struct prs_fabric *inside,
     }
     self->base.ops = &prs_faulty_ops;
     self->base.caps = inside->caps;
+    self->base.caps.order &= (uint32_t)~config->unordered_mask;
     if (self->base.caps.inline_bytes > PRS_FAULTY_INLINE_BYTES) {
         self->base.caps.inline_bytes = PRS_FAULTY_INLINE_BYTES;
     }

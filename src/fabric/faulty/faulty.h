@@ -17,6 +17,7 @@ struct prs_faulty_config {
     uint64_t latency_ns, jitter_ns;
     uint64_t bytes_per_second; /* 0: infinite */
     bool reorder;              /* shuffle what caps do not order */
+    uint64_t unordered_mask;   /* enum prs_order_bits to withhold: plays a lesser fabric */
     double again_probability;  /* per post */
     double error_probability;  /* per operation: error completion, nothing delivered */
     uint64_t fail_nth;         /* the n-th post (from 1) completes with an error; 0: none */
@@ -29,7 +30,7 @@ enum perseus_status prs_faulty_parse(const char *text, const struct prs_log *log
                                      struct prs_faulty_config *config);
 
 /* Wraps `inside`, which the decorator then owns (closed with it, and on failure). *out's caps equal
- * the inside's but for inline and batching details. */
+ * the inside's but for the order withheld, inline and batching details. */
 enum perseus_status prs_faulty_wrap(struct prs_fabric *inside,
                                     const struct prs_faulty_config *config,
                                     const struct prs_log *log, struct prs_clock clock,

@@ -25,6 +25,7 @@ static const struct prs_faulty_key prs_faulty_keys[] = {
     {"jitter", PRS_VALUE_TIME, offsetof(struct prs_faulty_config, jitter_ns)},
     {"bandwidth", PRS_VALUE_RATE, offsetof(struct prs_faulty_config, bytes_per_second)},
     {"reorder", PRS_VALUE_FLAG, offsetof(struct prs_faulty_config, reorder)},
+    {"unordered", PRS_VALUE_COUNT, offsetof(struct prs_faulty_config, unordered_mask)},
     {"again", PRS_VALUE_SHARE, offsetof(struct prs_faulty_config, again_probability)},
     {"error", PRS_VALUE_SHARE, offsetof(struct prs_faulty_config, error_probability)},
     {"fail_nth", PRS_VALUE_COUNT, offsetof(struct prs_faulty_config, fail_nth)},
@@ -153,7 +154,7 @@ static enum perseus_status prs_parse_word(char *word, const struct prs_log *log,
     }
     return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
                     "\"%s\" is not a key of a link or adversary; use latency, jitter, bandwidth, "
-                    "seed, reorder, again, error, fail_nth or fail_permanent",
+                    "seed, reorder, unordered, again, error, fail_nth or fail_permanent",
                     word);
 }
 
