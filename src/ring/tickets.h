@@ -17,6 +17,7 @@ struct prs_tickets;
 
 enum perseus_status prs_tickets_create(uint32_t count, struct prs_tickets **out);
 void prs_tickets_destroy(struct prs_tickets *tickets); /* NULL allowed */
+uint32_t prs_tickets_count(const struct prs_tickets *tickets);
 
 /* Any thread. AGAIN when all are taken. */
 enum perseus_status prs_ticket_take(struct prs_tickets *tickets, uint32_t *out);
@@ -29,10 +30,16 @@ bool prs_ticket_poll(struct prs_tickets *tickets, uint32_t ticket, enum perseus_
 void prs_ticket_abandon(struct prs_tickets *tickets, uint32_t ticket);
 /* The taker, when the descriptor was never pushed. */
 void prs_ticket_give_back(struct prs_tickets *tickets, uint32_t ticket);
-/* The proxy, once per taken ticket. */
+/* The proxy, before it completes the ticket: an error known already. The completion reports the
+ * first such error instead of its own status. */
+void prs_ticket_note_error(struct prs_tickets *tickets, uint32_t ticket,
+                           enum perseus_status status);
+/* The proxy, once per taken ticket. A number that no taker holds is ignored: a descriptor can carry
+ * any. */
 void prs_ticket_complete(struct prs_tickets *tickets, uint32_t ticket, enum perseus_status status,
                          uint64_t result);
-/* Owner, after the proxy stopped: completes every ticket still taken with `status`. */
+/* Owner, after the proxy stopped and while no thread takes or gives back: completes every ticket
+ * still taken with `status`. */
 void prs_tickets_cancel(struct prs_tickets *tickets, enum perseus_status status);
 
 #endif
