@@ -80,7 +80,9 @@ static int run_threads(struct pe_start *start, const struct prs_log *log)
     struct pe_start *starts = calloc(n, sizeof *starts);
     pthread_t *threads = calloc(n, sizeof *threads);
     int exit_code = PRS_EXIT_FAILED;
-    if (starts != NULL && threads != NULL && perseus_unique_id_create(NULL, &id) == PERSEUS_OK) {
+    if (starts == NULL || threads == NULL || perseus_unique_id_create(NULL, &id) != PERSEUS_OK) {
+        prs_log(log, PERSEUS_LOG_ERROR, "cannot set up a job of %u PEs in one process", n);
+    } else {
         for (; started < n; started++) {
             starts[started] = *start;
             starts[started].config = &config;
@@ -113,6 +115,9 @@ static void lead(const struct prs_bench_job *job, int control, pid_t driver)
     if (getppid() != driver) {
         _exit(PRS_EXIT_FAILED);
     }
+    sigset_t none; /* the driver blocks what it reads from stop_fd */
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
     struct pe_start start = {.config = job->config, .board = job->board, .control = control};
     exit(is_in_process(job->config) ? run_threads(&start, job->log)
                                     : run_processes(&start, job->log));

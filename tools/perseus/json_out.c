@@ -25,11 +25,6 @@ json_t *prs_json_number(double value)
     return json_real(value);
 }
 
-static bool is_stdout(const char *path)
-{
-    return strcmp(path, "-") == 0;
-}
-
 static bool report(const char *path, const char *why)
 {
     fprintf(stderr, "cannot write --json %s: %s; give a path in a folder that can be written\n",
@@ -39,7 +34,7 @@ static bool report(const char *path, const char *why)
 
 bool prs_json_check_path(const char *path)
 {
-    if (path == NULL || is_stdout(path)) {
+    if (path == NULL) {
         return true;
     }
     FILE *file = fopen(path, "a");
@@ -60,9 +55,6 @@ static bool write_document(json_t *document, const char *path)
 {
     if (document == NULL) {
         return report(path, "out of memory");
-    }
-    if (is_stdout(path)) {
-        return dump(document, stdout) ? true : report(path, "writing failed");
     }
     FILE *file = fopen(path, "w");
     if (file == NULL) {

@@ -18,8 +18,8 @@ json_t *prs_json_number(double value);
  * `path` NULL does nothing. False after a message on stderr. */
 bool prs_json_check_path(const char *path);
 
-/* Writes and frees `document`. `path` NULL only frees. "-" is standard output. False after a
- * message on stderr that names the path. */
+/* Writes and frees `document`; `path` NULL only frees. False after a message on stderr that names
+ * the path. */
 bool prs_json_write(json_t *document, const char *path);
 
 #endif

@@ -16,12 +16,10 @@ struct row {
 /* A sub-command is a row here and a file of its own. */
 static const struct row rows[] = {
     {NULL, "info", prs_tool_info, "fabrics here, what each grants, and the ordering mode to use"},
-    {NULL, "run", prs_tool_run, "start a program as several PEs on this machine"},
     {"bench", "put-signal", prs_tool_bench_put_signal,
      "what share of the put-only ceiling each protocol and ordering mode leaves"},
     {"bench", "alltoall", prs_tool_bench_alltoall,
      "a dispatch-shaped all-to-all, latency and bandwidth fitted"},
-    {"bench", "ring", prs_tool_bench_ring, "descriptors per second through the channel ring"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 

@@ -19,7 +19,7 @@ static void keep_first_error(void *user, enum perseus_log_level level, const cha
     }
 }
 
-static void ask_modes(struct prs_probe *probe)
+void prs_probe_modes(struct prs_probe *probe)
 {
     static const struct prs_log no_log;
     for (int mode = PERSEUS_ORDERING_AUTO + 1; mode < PERSEUS_ORDERING_COUNT; mode++) {
@@ -59,7 +59,7 @@ static enum perseus_status ask_fabric(const char *fabric_name, const char *provi
     if (status == PERSEUS_OK) {
         probe->caps = fabric->caps;
         ops->close(fabric);
-        ask_modes(probe);
+        prs_probe_modes(probe);
     }
     return status;
 }

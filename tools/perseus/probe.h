@@ -26,4 +26,7 @@ struct prs_probe {
 enum perseus_status prs_probe_fabric(const char *fabric, const char *provider,
                                      struct prs_probe *out);
 
+/* Fills modes, auto_mode and auto_why from caps. */
+void prs_probe_modes(struct prs_probe *probe);
+
 #endif

@@ -123,3 +123,15 @@ bool prs_table_print(const struct prs_table *table, FILE *to)
     free(widths);
     return !table->has_failed && ferror(to) == 0;
 }
+
+const char *prs_size_text(uint64_t bytes, char *out, size_t out_bytes)
+{
+    bool is_mib = bytes >= 1 << 20 && bytes % (1 << 20) == 0;
+    bool is_kib = bytes >= 1 << 10 && bytes % (1 << 10) == 0;
+    uint64_t number = is_mib ? bytes >> 20 : is_kib ? bytes >> 10 : bytes;
+    snprintf(out, out_bytes, "%llu %s", (unsigned long long)number,
+             is_mib   ? "MiB"
+             : is_kib ? "KiB"
+                      : "bytes");
+    return out;
+}

@@ -8,6 +8,7 @@
 #define PRS_TOOLS_TABLE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 struct prs_table;
@@ -31,5 +32,8 @@ void prs_table_end_row(struct prs_table *table);
 
 /* False when memory ran out or writing failed. */
 bool prs_table_print(const struct prs_table *table, FILE *to);
+
+/* "4 KiB", "1 MiB", "24 bytes", into out, which is returned. */
+const char *prs_size_text(uint64_t bytes, char *out, size_t out_bytes);
 
 #endif
