@@ -99,9 +99,11 @@ struct prs_job { /* a token, and how many operations stand between it and comple
 /* ---- mailboxes ---- */
 
 struct prs_mail_out {
-    uint32_t next, acked;     /* record numbers */
-    uint32_t puts;            /* counted puts since the last record */
-    uint32_t signals_unacked; /* signals carried by immediates since the last record */
+    uint32_t next, acked; /* record numbers */
+    uint32_t puts;        /* counted puts since the last record */
+    /* Signals carried by immediates that no record's acknowledgement covers yet: parked, and
+     * posted. */
+    uint32_t signals_parked, signals_unacked;
     uint32_t pending[PRS_MAIL_SLOTS];
     uint64_t epoch[PRS_MAIL_SLOTS];
 };
@@ -112,7 +114,6 @@ struct prs_mail_in {
     uint32_t acked;   /* told to the sender */
     uint32_t arrived[PRS_IMMEDIATE_EPOCHS];
     uint64_t present; /* bit per number modulo PRS_IMMEDIATE_EPOCHS */
-    uint64_t arrived_total, wanted_total;
     bool ack_in_flight, listed, reply_due;
     uint32_t reply_slot;
     uint64_t reply_value;
@@ -221,7 +222,7 @@ struct prs_orderer {
     struct prs_mail_in **mail_in; /* by rank, allocated at the first record or put */
     struct prs_mail_in *mail_in_work;
     struct prs_order_peer *parked_list;
-    struct prs_order_peer *unacked_list; /* peers with signals_unacked */
+    struct prs_order_peer *unacked_list; /* peers that may need a flush */
     struct prs_window *windows[PRS_WINDOWS_MAX];
     uint32_t windows_count;
     bool has_mailbox, has_immediate_signals;
@@ -312,6 +313,10 @@ bool prs_order_quiets_update(struct prs_orderer *orderer);
 
 /* mailbox.c, mail_in.c */
 struct prs_control_layout prs_control_layout(uint32_t n_peers);
+static inline bool prs_mail_needs_flush(const struct prs_mail_out *mail)
+{
+    return mail->signals_parked + mail->signals_unacked > 0;
+}
 /* Sends a FLUSH record so that signals carried by immediates are known applied. */
 enum perseus_status prs_mail_flush(struct prs_orderer *orderer, struct prs_order_peer *peer);
 void prs_mail_acked(struct prs_orderer *orderer, struct prs_order_peer *peer, uint32_t acked);

@@ -61,7 +61,7 @@ enum perseus_status prs_order_catch_up(struct prs_orderer *orderer, struct prs_o
     if (!peer->fence_due) {
         return PERSEUS_OK;
     }
-    if (peer->mail_out.signals_unacked > 0) {
+    if (prs_mail_needs_flush(&peer->mail_out)) {
         enum perseus_status status = prs_mail_flush(orderer, peer);
         if (status != PERSEUS_OK) {
             return status;
@@ -119,7 +119,7 @@ static enum perseus_status flush_unacked(struct prs_orderer *orderer, struct prs
             link = &peer->unacked_next;
             continue;
         }
-        if (!peer->lost && peer->mail_out.signals_unacked > 0) {
+        if (!peer->lost && prs_mail_needs_flush(&peer->mail_out)) {
             enum perseus_status status = prs_mail_flush(orderer, peer);
             if (status != PERSEUS_OK && status != PERSEUS_PEER_LOST) {
                 return status;

@@ -136,7 +136,6 @@ static void on_arrival(struct prs_orderer *orderer, const struct prs_immediate *
         }
     }
     in->arrived[what->epoch]++;
-    in->arrived_total++;
 }
 
 void prs_mail_immediate(struct prs_orderer *orderer, uint64_t bits)

@@ -55,5 +55,6 @@ void prs_mail_abandon(struct prs_orderer *orderer, struct prs_order_peer *peer,
         mail->acked++;
         prs_pending_clear(orderer, index, PRS_WAIT_ACK | PRS_WAIT_REPLY, why);
     }
+    mail->signals_parked = 0;
     mail->signals_unacked = 0;
 }

@@ -62,18 +62,12 @@ static void remember_record(struct prs_order_peer *peer, const struct prs_pendin
     mail->signals_unacked = 0; /* this record's acknowledgement covers them */
 }
 
-static void remember_counted_put(struct prs_orderer *orderer, struct prs_order_peer *peer,
-                                 const struct prs_item *item)
+static void remember_counted_put(struct prs_order_peer *peer, const struct prs_item *item)
 {
     peer->mail_out.puts++;
-    if (!item->immediate_signal) {
-        return;
-    }
-    peer->mail_out.signals_unacked++;
-    if (!peer->unacked_listed) {
-        peer->unacked_listed = true;
-        peer->unacked_next = orderer->unacked_list;
-        orderer->unacked_list = peer;
+    if (item->immediate_signal) {
+        peer->mail_out.signals_parked--;
+        peer->mail_out.signals_unacked++;
     }
 }
 
@@ -109,7 +103,7 @@ enum perseus_status prs_order_try(struct prs_orderer *orderer, struct prs_order_
     if (item->form == PRS_ITEM_RECORD) {
         remember_record(peer, pending, item->pending);
     } else if (counted_put) {
-        remember_counted_put(orderer, peer, item);
+        remember_counted_put(peer, item);
     } else if (op.kind == PRS_OP_ATOMIC || op.kind == PRS_OP_ATOMIC_FETCH) {
         pending->native_atomic = true;
         peer->native_atomics_open++;

@@ -63,7 +63,7 @@ enum perseus_status prs_orderer_progress(struct prs_orderer *orderer, uint32_t b
     if (orderer->quiets_count > 0) {
         did |= prs_order_quiets_update(orderer);
     }
-    if (did && orderer->caps.batching && status == PERSEUS_OK) {
+    if (status == PERSEUS_OK) {
         status = prs_orderer_flush(orderer);
     }
     *out_did = did;

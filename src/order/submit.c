@@ -283,12 +283,20 @@ static enum perseus_status submit_riding(struct prs_orderer *orderer, struct prs
                                 .op = (enum perseus_signal_op)request->op,
                                 .value = request->value,
                                 .slot = request->signal_offset / sizeof(uint64_t)});
+    peer->mail_out.signals_parked++; /* until posted */
     status = place_one(orderer, peer, &item, true);
-    if (status == PERSEUS_OK) {
-        count_transfer(peer, request);
-        prs_count(&peer->counters.signals, 1);
+    if (status != PERSEUS_OK) {
+        peer->mail_out.signals_parked -= !peer->lost; /* a lost peer's are written off already */
+        return status;
     }
-    return status;
+    if (!peer->unacked_listed) {
+        peer->unacked_listed = true;
+        peer->unacked_next = orderer->unacked_list;
+        orderer->unacked_list = peer;
+    }
+    count_transfer(peer, request);
+    prs_count(&peer->counters.signals, 1);
+    return PERSEUS_OK;
 }
 
 /* Put, fence of this peer, signal. After the put was posted nothing may fail for lack of room. */

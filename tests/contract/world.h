@@ -1,0 +1,29 @@
+/*
+ * world.h: several PEs, each an orderer on faulty(loopback), in one thread and in virtual time. A
+ * seed decides the programs, the adversary and the interleaving; the same seed gives the same run.
+ */
+#ifndef TESTS_CONTRACT_WORLD_H
+#define TESTS_CONTRACT_WORLD_H
+
+#include "contract/program.h"
+#include "order/engine.h"
+
+#define WORLD_PES 3
+
+struct world_case {
+    const char *name;
+    enum perseus_ordering ordering;
+    const struct prs_mode *mode; /* NULL: the registry's */
+    enum program_style style;
+    uint64_t unordered_mask, ungranted_mask; /* prs_fabric_config */
+    bool no_immediate_signal;
+    uint64_t latency_ns; /* 0: a few hundred */
+};
+
+/* Runs one seed. NULL: every promise was kept; else what broke, in `why`, which is returned. */
+const char *world_run(const struct world_case *what, uint64_t seed, char *why, size_t why_bytes);
+
+/* NOT_SUPPORTED when the case's fabric cannot keep its mode. */
+enum perseus_status world_supported(const struct world_case *what);
+
+#endif
