@@ -1,0 +1,97 @@
+#include "moe/route.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t prs_route_bytes(const struct prs_moe_plan *plan)
+{
+    uint64_t choices = (uint64_t)plan->config.tokens_max * plan->config.top_k;
+    return sizeof(uint32_t) *
+           (plan->config.experts + 1 + plan->rows_out + choices + plan->token_tiles);
+}
+
+enum perseus_status prs_route_init(struct prs_route *route, const struct prs_moe_plan *plan,
+                                   const struct prs_log *log)
+{
+    uint32_t *block = malloc((size_t)prs_route_bytes(plan));
+    if (block == NULL) {
+        return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "moe: no memory for the tables of %u tokens",
+                        plan->config.tokens_max);
+    }
+    *route = (struct prs_route){.first_row = block};
+    route->row_token = route->first_row + plan->config.experts + 1;
+    route->row_of = route->row_token + plan->rows_out;
+    route->rows_left = route->row_of + (size_t)plan->config.tokens_max * plan->config.top_k;
+    return PERSEUS_OK;
+}
+
+void prs_route_finish(struct prs_route *route)
+{
+    free(route->first_row);
+    *route = (struct prs_route){0};
+}
+
+enum perseus_status prs_route_check(const struct prs_moe_plan *plan, uint32_t tokens,
+                                    const int32_t *ids, const struct prs_log *log)
+{
+    uint32_t top_k = plan->config.top_k;
+    for (uint32_t token = 0; token < tokens; token++) {
+        const int32_t *chosen = ids + (size_t)token * top_k;
+        for (uint32_t j = 0; j < top_k; j++) {
+            bool good = chosen[j] >= -1 && chosen[j] < (int32_t)plan->config.experts;
+            for (uint32_t i = 0; i < j; i++) {
+                good = good && (chosen[i] != chosen[j] || chosen[j] == -1);
+            }
+            if (!good) {
+                return prs_fail(
+                    log, PERSEUS_INVALID_ARGUMENT,
+                    "moe: token %u, choice %u is expert %d: expected -1 (not used) or an "
+                    "expert from 0 to %u that the token does not have yet",
+                    token, j, chosen[j], plan->config.experts - 1);
+            }
+        }
+    }
+    return PERSEUS_OK;
+}
+
+/* Counts kept rows of each expert to first_row[expert + 1], and marks choices as kept or not. */
+static void prs_route_count(struct prs_route *route, const struct prs_moe_plan *plan,
+                            const int32_t *ids, size_t choices)
+{
+    uint32_t *counts = route->first_row + 1;
+    memset(route->first_row, 0, (plan->config.experts + 1) * sizeof *route->first_row);
+    route->dropped = 0;
+    for (size_t i = 0; i < choices; i++) {
+        route->row_of[i] = PRS_ROUTE_NO_ROW;
+        if (ids[i] < 0) {
+            continue;
+        }
+        if (counts[ids[i]] == plan->rows_per_expert) {
+            route->dropped++;
+        } else {
+            route->row_of[i] = counts[ids[i]]++; /* within the expert, for now */
+        }
+    }
+}
+
+void prs_route_fill(struct prs_route *route, const struct prs_moe_plan *plan, uint32_t tokens,
+                    const int32_t *ids)
+{
+    uint32_t top_k = plan->config.top_k;
+    size_t choices = (size_t)tokens * top_k;
+    prs_route_count(route, plan, ids, choices);
+    for (uint32_t expert = 0; expert < plan->config.experts; expert++) {
+        route->first_row[expert + 1] += route->first_row[expert];
+    }
+    memset(route->rows_left, 0, plan->token_tiles * sizeof *route->rows_left);
+    for (size_t i = 0; i < choices; i++) {
+        if (route->row_of[i] != PRS_ROUTE_NO_ROW) {
+            uint32_t token = (uint32_t)(i / top_k);
+            route->row_of[i] += route->first_row[ids[i]];
+            route->row_token[route->row_of[i]] = token;
+            route->rows_left[token / plan->config.tile_tokens]++;
+        }
+    }
+    route->tokens = tokens;
+    route->rows = route->first_row[plan->config.experts];
+}
