@@ -1,0 +1,44 @@
+/* expert.h: an expert's feed-forward network on the rows of a tile. */
+#ifndef PRS_MOE_EXPERT_H
+#define PRS_MOE_EXPERT_H
+
+#include "moe/gemm.h"
+#include "moe/plan.h"
+
+/* A hosted expert: the caller's matrices, or the layer's f32 copies of them. */
+struct prs_expert {
+    const void *gate, *up, *down;
+    enum perseus_moe_dtype type;
+    float *expanded; /* owned: all matrices one behind the other, or NULL */
+};
+
+/* Takes the caller's matrices; where the CPU cannot multiply their type, copies them to f32. */
+enum perseus_status prs_expert_init(struct prs_expert *expert,
+                                    const struct perseus_moe_config *config,
+                                    const struct perseus_moe_expert *weights, bool expand,
+                                    const struct prs_log *log);
+void prs_expert_finish(struct prs_expert *expert); /* zeroed is allowed */
+
+/* What one thread needs beside the rows. */
+struct prs_expert_bench {
+    const struct perseus_moe_config *config;
+    struct prs_gemm *gemm;
+    void *rows_in;   /* [tile_tokens, hidden], where the wire's type is not the matrices' */
+    float *gate;     /* [tile_tokens, intermediate] */
+    void *inner;     /* [tile_tokens, intermediate], f32 or bf16 */
+    float *rows_out; /* [tile_tokens, hidden], where the product is f32 and the wire is not */
+};
+
+uint64_t prs_expert_bench_bytes(const struct prs_moe_plan *plan);
+enum perseus_status prs_expert_bench_init(struct prs_expert_bench *bench,
+                                          const struct prs_moe_plan *plan,
+                                          const struct prs_log *log);
+void prs_expert_bench_finish(struct prs_expert_bench *bench); /* zeroed is allowed */
+
+/* out = expert(in) for `rows` <= tile_tokens rows; both [rows, hidden], of type in_type and
+ * out_type; they may be the same memory if the types are. */
+enum perseus_status prs_expert_run(struct prs_expert_bench *bench, const struct prs_expert *expert,
+                                   uint32_t rows, const void *in, enum perseus_moe_dtype in_type,
+                                   void *out, enum perseus_moe_dtype out_type);
+
+#endif

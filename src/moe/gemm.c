@@ -1,0 +1,261 @@
+#include "moe/gemm.h"
+
+#include <oneapi/dnnl/dnnl.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Products with different row counts are compiled apart; this bounds what a thread keeps. */
+#define PRS_GEMM_KEPT_MAX 512
+
+/* OpenMP's own functions, of the run-time library that oneDNN brings along. Declared here because
+ * <omp.h> belongs to the compiler, and not every compiler has one. */
+int omp_get_max_threads(void);
+void omp_set_num_threads(int width);
+
+struct prs_gemm_key {
+    uint32_t rows, outputs, inputs;
+    uint32_t type, result_type, after;
+};
+
+struct prs_gemm_kept {
+    struct prs_gemm_key key;
+    dnnl_primitive_t product;
+    dnnl_memory_t a, b, c, factor;
+};
+
+struct prs_gemm {
+    const struct prs_log *log;
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    uint32_t n_kept;
+    struct prs_gemm_kept kept[PRS_GEMM_KEPT_MAX];
+};
+
+static enum perseus_status prs_gemm_translate(const struct prs_log *log, dnnl_status_t status,
+                                              const char *what)
+{
+    switch (status) {
+    case dnnl_success:
+        return PERSEUS_OK;
+    case dnnl_out_of_memory:
+        return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "oneDNN: no memory for %s", what);
+    case dnnl_unimplemented:
+        return prs_fail(log, PERSEUS_NOT_SUPPORTED, "oneDNN has no %s for this CPU", what);
+    default:
+        return prs_fail(log, PERSEUS_INTERNAL, "oneDNN: %s failed with status %d", what,
+                        (int)status);
+    }
+}
+
+static void prs_gemm_drop(struct prs_gemm_kept *kept)
+{
+    dnnl_memory_destroy(kept->factor);
+    dnnl_memory_destroy(kept->c);
+    dnnl_memory_destroy(kept->b);
+    dnnl_memory_destroy(kept->a);
+    dnnl_primitive_destroy(kept->product);
+}
+
+enum perseus_status prs_gemm_create(const struct prs_log *log, struct prs_gemm **out)
+{
+    struct prs_gemm *gemm = calloc(1, sizeof *gemm);
+    if (gemm == NULL) {
+        return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "moe: no memory for a thread's products");
+    }
+    gemm->log = log;
+    dnnl_status_t status = dnnl_engine_create(&gemm->engine, dnnl_cpu, 0);
+    if (status == dnnl_success) {
+        status = dnnl_stream_create(&gemm->stream, gemm->engine, dnnl_stream_default_flags);
+    }
+    if (status != dnnl_success) {
+        prs_gemm_destroy(gemm);
+        return prs_gemm_translate(log, status, "engine");
+    }
+    *out = gemm;
+    return PERSEUS_OK;
+}
+
+void prs_gemm_destroy(struct prs_gemm *gemm)
+{
+    if (gemm == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < gemm->n_kept; i++) {
+        prs_gemm_drop(&gemm->kept[i]);
+    }
+    dnnl_stream_destroy(gemm->stream);
+    dnnl_engine_destroy(gemm->engine);
+    free(gemm);
+}
+
+static dnnl_data_type_t prs_gemm_type(uint32_t type)
+{
+    return type == PERSEUS_MOE_BF16 ? dnnl_bf16 : dnnl_f32;
+}
+
+/* What follows the product, as oneDNN post-operations. */
+static dnnl_status_t prs_gemm_attributes(const struct prs_gemm_key *key,
+                                         const dnnl_memory_desc_t *factor,
+                                         dnnl_primitive_attr_t *out)
+{
+    dnnl_post_ops_t after = NULL;
+    dnnl_primitive_attr_t attributes = NULL;
+    dnnl_status_t status = dnnl_post_ops_create(&after);
+    if (status == dnnl_success && key->after == PRS_GEMM_SILU) {
+        status = dnnl_post_ops_append_eltwise(after, 1, dnnl_eltwise_swish, 1, 0);
+    } else if (status == dnnl_success && key->after == PRS_GEMM_GELU) {
+        status = dnnl_post_ops_append_eltwise(after, 1, dnnl_eltwise_gelu_erf, 0, 0);
+    } else if (status == dnnl_success && key->after == PRS_GEMM_MULTIPLY) {
+        status = dnnl_post_ops_append_binary(after, dnnl_binary_mul, factor);
+    }
+    if (status == dnnl_success) {
+        status = dnnl_primitive_attr_create(&attributes);
+    }
+    if (status == dnnl_success) {
+        status = dnnl_primitive_attr_set_post_ops(attributes, after);
+    }
+    dnnl_post_ops_destroy(after);
+    if (status != dnnl_success) {
+        dnnl_primitive_attr_destroy(attributes);
+        return status;
+    }
+    *out = attributes;
+    return dnnl_success;
+}
+
+static dnnl_status_t prs_gemm_matrix(dnnl_memory_desc_t *out, uint32_t rows, uint32_t columns,
+                                     dnnl_data_type_t type, dnnl_format_tag_t order)
+{
+    const dnnl_dims_t extents = {rows, columns};
+    return dnnl_memory_desc_init_by_tag(out, 2, extents, type, order);
+}
+
+/* Describes and compiles; the memory objects get their addresses at each run. */
+static dnnl_status_t prs_gemm_compile(dnnl_engine_t engine, const struct prs_gemm_key *key,
+                                      struct prs_gemm_kept *out)
+{
+    dnnl_data_type_t type = prs_gemm_type(key->type);
+    dnnl_memory_desc_t a, b, c, factor;
+    dnnl_matmul_desc_t about;
+    dnnl_primitive_attr_t attributes = NULL;
+    dnnl_primitive_desc_t chosen = NULL;
+    struct prs_gemm_kept made = {.key = *key};
+    dnnl_status_t status = prs_gemm_matrix(&a, key->rows, key->inputs, type, dnnl_ab);
+    if (status == dnnl_success) { /* [inputs, outputs] as the transpose of how b lies */
+        status = prs_gemm_matrix(&b, key->inputs, key->outputs, type, dnnl_ba);
+    }
+    if (status == dnnl_success) {
+        status =
+            prs_gemm_matrix(&c, key->rows, key->outputs, prs_gemm_type(key->result_type), dnnl_ab);
+    }
+    if (status == dnnl_success) {
+        status = prs_gemm_matrix(&factor, key->rows, key->outputs, dnnl_f32, dnnl_ab);
+    }
+    if (status == dnnl_success) {
+        status = dnnl_matmul_desc_init(&about, &a, &b, NULL, &c);
+    }
+    if (status == dnnl_success) {
+        status = prs_gemm_attributes(key, &factor, &attributes);
+    }
+    if (status == dnnl_success) {
+        status = dnnl_primitive_desc_create(&chosen, &about, attributes, engine, NULL);
+    }
+    if (status == dnnl_success) {
+        status = dnnl_primitive_create(&made.product, chosen);
+    }
+    const dnnl_memory_desc_t *described[] = {&a, &b, &c, &factor};
+    dnnl_memory_t *memories[] = {&made.a, &made.b, &made.c, &made.factor};
+    for (int i = 0; i < 4 && status == dnnl_success; i++) {
+        status = dnnl_memory_create(memories[i], described[i], engine, DNNL_MEMORY_NONE);
+    }
+    dnnl_primitive_desc_destroy(chosen);
+    dnnl_primitive_attr_destroy(attributes);
+    if (status != dnnl_success) {
+        prs_gemm_drop(&made);
+        return status;
+    }
+    *out = made;
+    return dnnl_success;
+}
+
+static enum perseus_status prs_gemm_find(struct prs_gemm *gemm, const struct prs_gemm_key *key,
+                                         struct prs_gemm_kept **out)
+{
+    for (uint32_t i = 0; i < gemm->n_kept; i++) {
+        if (memcmp(&gemm->kept[i].key, key, sizeof *key) == 0) {
+            *out = &gemm->kept[i];
+            return PERSEUS_OK;
+        }
+    }
+    struct prs_gemm_kept made;
+    dnnl_status_t status = prs_gemm_compile(gemm->engine, key, &made);
+    if (status != dnnl_success) {
+        return prs_gemm_translate(gemm->log, status,
+                                  key->type == PERSEUS_MOE_BF16 ? "bf16 matrix product"
+                                                                : "f32 matrix product");
+    }
+    if (gemm->n_kept == PRS_GEMM_KEPT_MAX) {
+        prs_gemm_drop(&gemm->kept[--gemm->n_kept]);
+    }
+    gemm->kept[gemm->n_kept] = made;
+    *out = &gemm->kept[gemm->n_kept++];
+    return PERSEUS_OK;
+}
+
+enum perseus_status prs_gemm_run(struct prs_gemm *gemm, const struct prs_gemm_call *call)
+{
+    struct prs_gemm_key key = {call->rows, call->outputs,     call->inputs,
+                               call->type, call->result_type, call->after};
+    struct prs_gemm_kept *kept = NULL;
+    enum perseus_status found = prs_gemm_find(gemm, &key, &kept);
+    if (found != PERSEUS_OK) {
+        return found;
+    }
+    const dnnl_exec_arg_t arguments[] = {
+        {DNNL_ARG_SRC, kept->a},
+        {DNNL_ARG_WEIGHTS, kept->b},
+        {DNNL_ARG_DST, kept->c},
+        {DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, kept->factor},
+    };
+    int count = call->after == PRS_GEMM_MULTIPLY ? 4 : 3;
+    void *addresses[] = {(void *)call->a, (void *)call->b, call->c, (void *)call->factor};
+    dnnl_status_t status = dnnl_success;
+    for (int i = 0; i < count && status == dnnl_success; i++) {
+        status = dnnl_memory_set_data_handle(arguments[i].memory, addresses[i]);
+    }
+    if (status == dnnl_success) {
+        status = dnnl_primitive_execute(kept->product, gemm->stream, count, arguments);
+    }
+    if (status == dnnl_success) {
+        status = dnnl_stream_wait(gemm->stream);
+    }
+    return prs_gemm_translate(gemm->log, status, "matrix product");
+}
+
+bool prs_gemm_has_bf16(void)
+{
+    dnnl_engine_t engine = NULL;
+    struct prs_gemm_kept probe;
+    const struct prs_gemm_key key = {1, 16, 16, PERSEUS_MOE_BF16, PERSEUS_MOE_BF16, PRS_GEMM_PLAIN};
+    dnnl_status_t status = dnnl_engine_create(&engine, dnnl_cpu, 0);
+    if (status == dnnl_success) {
+        status = prs_gemm_compile(engine, &key, &probe);
+    }
+    if (status == dnnl_success) {
+        prs_gemm_drop(&probe);
+    }
+    dnnl_engine_destroy(engine);
+    return status == dnnl_success;
+}
+
+int prs_gemm_thread_begin(void)
+{
+    int before = omp_get_max_threads();
+    omp_set_num_threads(1);
+    return before;
+}
+
+void prs_gemm_thread_end(int width_before)
+{
+    omp_set_num_threads(width_before);
+}
