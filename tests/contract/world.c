@@ -2,6 +2,9 @@
 
 #include "fabric/faulty/faulty.h"
 #include "fabric/loopback/loopback.h"
+#ifdef PERSEUS_HAVE_LIBFABRIC
+#include "fabric/libfabric/libfabric.h"
+#endif
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +12,8 @@
 
 #define AREA_WORDS  PROGRAM_WORDS_MAX
 #define HEAP_WORDS  (AREA_WORDS * WORLD_PES)
-#define TURNS_MAX   200000
+#define TURNS_MAX   200000 /* on the loopback; real providers have REAL_NS_MAX */
+#define REAL_NS_MAX 60000000000u
 #define TOKENS_MAX  (PROGRAM_STEPS_MAX + 1)
 #define QUIET_TOKEN PROGRAM_STEPS_MAX
 
@@ -70,8 +74,18 @@ static enum perseus_status open_fabric(const struct world_case *what, struct prs
                                        .unordered_mask = what->unordered_mask,
                                        .ungranted_mask = what->ungranted_mask,
                                        .clock = clock};
+    const struct prs_fabric_ops *ops = &prs_loopback_ops;
+    if (what->provider != NULL) {
+#ifdef PERSEUS_HAVE_LIBFABRIC
+        ops = &prs_libfabric_ops;
+        config.provider = what->provider;
+        config.clock = prs_clock_monotonic();
+#else
+        return PERSEUS_NOT_FOUND;
+#endif
+    }
     struct prs_fabric *inside;
-    enum perseus_status status = prs_loopback_ops.open(&config, &inside);
+    enum perseus_status status = ops->open(&config, &inside);
     return status == PERSEUS_OK ? prs_faulty_wrap(inside, adversary, NULL, clock, out) : status;
 }
 
@@ -288,7 +302,12 @@ static const char *run_world(struct world *world)
 {
     bool checked[WORLD_PES] = {false};
     uint32_t left = WORLD_PES;
-    for (uint32_t turn = 0; turn < TURNS_MAX && left > 0; turn++) {
+    struct prs_clock real = prs_clock_monotonic();
+    uint64_t deadline_ns = prs_clock_now_ns(&real) + REAL_NS_MAX;
+    bool in_time = true;
+    for (uint32_t turn = 0; in_time && left > 0; turn++) {
+        in_time = world->what->provider == NULL ? turn < TURNS_MAX
+                                                : prs_clock_now_ns(&real) < deadline_ns;
         uint32_t index = prs_rng_below(&world->rng, WORLD_PES);
         struct world_pe *pe = &world->pes[index];
         world->now_ns += prs_rng_below(&world->rng, 200);

@@ -1,5 +1,6 @@
 /*
- * world.h: several PEs, each an orderer on faulty(loopback), in one thread and in virtual time. A
+ * world.h: several PEs, each an orderer on faulty(loopback) or faulty(libfabric), in one thread.
+ * The adversary lives in virtual time. A
  * seed decides the programs, the adversary and the interleaving; the same seed gives the same run.
  */
 #ifndef TESTS_CONTRACT_WORLD_H
@@ -17,7 +18,8 @@ struct world_case {
     enum program_style style;
     uint64_t unordered_mask, ungranted_mask; /* prs_fabric_config */
     bool no_immediate_signal;
-    uint64_t latency_ns; /* 0: a few hundred */
+    uint64_t latency_ns;  /* 0: a few hundred */
+    const char *provider; /* a libfabric provider inside the adversary; NULL: loopback */
 };
 
 /* Runs one seed. NULL: every promise was kept; else what broke, in `why`, which is returned. */
