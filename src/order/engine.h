@@ -239,6 +239,7 @@ struct prs_orderer {
     enum perseus_status quiet_status; /* first error since the last quiet */
     struct prs_pending pendings[PRS_PENDING_MAX];
     struct prs_job jobs[PRS_JOBS_MAX];
+    uint32_t pendings_used, jobs_used; /* never touched from here on: their pages cost nothing */
     uint32_t pending_free, job_free, stage_free;
     uint32_t stage_next[PRS_STAGE_SLOTS];
     uint32_t reply_free;

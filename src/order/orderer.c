@@ -121,7 +121,7 @@ enum perseus_status prs_orderer_create(const struct prs_orderer_config *config,
 
 static void cancel_everything(struct prs_orderer *orderer)
 {
-    for (uint32_t i = 0; i < PRS_PENDING_MAX; i++) {
+    for (uint32_t i = 0; i < orderer->pendings_used; i++) {
         if (orderer->pendings[i].peer != NULL) {
             prs_pending_clear(orderer, i, PRS_WAIT_LOCAL | PRS_WAIT_ACK | PRS_WAIT_REPLY,
                               PERSEUS_CANCELED);

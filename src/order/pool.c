@@ -3,12 +3,8 @@
 
 void prs_order_pools_init(struct prs_orderer *orderer)
 {
-    for (uint32_t i = 0; i < PRS_PENDING_MAX; i++) {
-        orderer->pendings[i].next = i + 1 < PRS_PENDING_MAX ? i + 1 : PRS_NONE;
-    }
-    for (uint32_t i = 0; i < PRS_JOBS_MAX; i++) {
-        orderer->jobs[i].next = i + 1 < PRS_JOBS_MAX ? i + 1 : PRS_NONE;
-    }
+    orderer->pending_free = PRS_NONE;
+    orderer->job_free = PRS_NONE;
     for (uint32_t i = 0; i < PRS_STAGE_SLOTS; i++) {
         orderer->stage_next[i] = i + 1 < PRS_STAGE_SLOTS ? i + 1 : PRS_NONE;
     }
@@ -24,8 +20,12 @@ uint32_t prs_job_take(struct prs_orderer *orderer, uint32_t token)
     uint32_t job = orderer->job_free;
     if (job != PRS_NONE) {
         orderer->job_free = orderer->jobs[job].next;
-        orderer->jobs[job] = (struct prs_job){.token = token};
+    } else if (orderer->jobs_used < PRS_JOBS_MAX) {
+        job = orderer->jobs_used++;
+    } else {
+        return PRS_NONE;
     }
+    orderer->jobs[job] = (struct prs_job){.token = token};
     return job;
 }
 
@@ -60,11 +60,14 @@ static void job_part_done(struct prs_orderer *orderer, uint32_t index, enum pers
 uint32_t prs_pending_take(struct prs_orderer *orderer, struct prs_order_peer *peer, uint32_t job)
 {
     uint32_t index = orderer->pending_free;
-    if (index == PRS_NONE) {
+    if (index != PRS_NONE) {
+        orderer->pending_free = orderer->pendings[index].next;
+    } else if (orderer->pendings_used < PRS_PENDING_MAX) {
+        index = orderer->pendings_used++;
+    } else {
         return PRS_NONE;
     }
     struct prs_pending *pending = &orderer->pendings[index];
-    orderer->pending_free = pending->next;
     *pending = (struct prs_pending){
         .peer = peer, .job = job, .stage = PRS_NONE, .reply = PRS_NONE, .waits = PRS_WAIT_LOCAL};
     return index;

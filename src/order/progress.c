@@ -7,7 +7,7 @@
 static void on_completion(struct prs_orderer *orderer, const struct prs_event *event)
 {
     struct prs_pending *pending =
-        event->cookie < PRS_PENDING_MAX ? &orderer->pendings[event->cookie] : NULL;
+        event->cookie < orderer->pendings_used ? &orderer->pendings[event->cookie] : NULL;
     if (pending == NULL || pending->peer == NULL) {
         prs_log(orderer->config.log, PERSEUS_LOG_ERROR,
                 "the fabric completed an operation that is not open (cookie %llu): a defect of its "
