@@ -38,4 +38,9 @@ void prs_proxy_complete(void *tickets, uint32_t token, enum perseus_status statu
  * the next quiet, reports) means the endpoint is broken. */
 enum perseus_status prs_proxy_step(struct prs_proxy *proxy, bool *out_did);
 
+/* The stepping thread, after a step that did nothing: whether no descriptor waits that another step
+ * could submit right now. A producer that claims a place in the ring afterwards sees what the
+ * caller stored before with sequential consistency. */
+bool prs_proxy_may_sleep(const struct prs_proxy *proxy);
+
 #endif

@@ -1,0 +1,331 @@
+#include "proxy/proxy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+#define PRS_PROXY_BATCH_DEFAULT 64
+/* A put with signal is two completions here and, if peers send as we do, as many target events. */
+#define PRS_PROXY_EVENTS_PER_DESC 4
+
+_Static_assert(PRS_DESC_NO_TICKET == PRS_ORDER_NO_TOKEN, "tickets are tokens");
+_Static_assert(PRS_DESC_ALL_PEERS == PRS_ORDER_ALL_PEERS, "all peers of a descriptor are all");
+
+struct prs_proxy {
+    struct prs_proxy_config config;
+    enum perseus_status first_error; /* of requests without a ticket, for the next quiet's */
+    bool held;                       /* the ring's head got AGAIN in the last step */
+    bool flush_due;                  /* something was submitted and not flushed yet */
+    bool skips_values;               /* the vector before the ring's head was malformed */
+    uint32_t values_max;
+    uint64_t values[]; /* of the vector at the ring's head, in one piece */
+};
+
+enum perseus_status prs_proxy_create(const struct prs_proxy_config *config, struct prs_proxy **out)
+{
+    if (config->ring == NULL || config->tickets == NULL || config->orderer == NULL ||
+        config->local == NULL || config->remote == NULL) {
+        return prs_fail(config->log, PERSEUS_INVALID_ARGUMENT,
+                        "a proxy needs a ring, tickets, an orderer and both look-ups");
+    }
+    uint32_t ring_max = (prs_ring_slots(config->ring) - 1) * PRS_DESC_VALUES_MAX;
+    uint32_t order_max = prs_orderer_vector_max(config->orderer);
+    uint32_t values_max = order_max < ring_max ? order_max : ring_max;
+    struct prs_proxy *proxy = calloc(1, sizeof *proxy + values_max * sizeof proxy->values[0]);
+    if (proxy == NULL) {
+        return prs_fail(config->log, PERSEUS_OUT_OF_MEMORY,
+                        "no memory for the proxy (vectors of %u values)", values_max);
+    }
+    proxy->config = *config;
+    if (proxy->config.batch == 0) {
+        proxy->config.batch = PRS_PROXY_BATCH_DEFAULT;
+    }
+    proxy->values_max = values_max;
+    *out = proxy;
+    return PERSEUS_OK;
+}
+
+void prs_proxy_destroy(struct prs_proxy *proxy)
+{
+    free(proxy);
+}
+
+void prs_proxy_complete(void *tickets, uint32_t token, enum perseus_status status, uint64_t result)
+{
+    prs_ticket_complete(tickets, token, status, result);
+}
+
+/* The request of this ticket ended here, before the orderer took it. */
+static void prs_proxy_settle(struct prs_proxy *proxy, uint32_t ticket, enum perseus_status status)
+{
+    if (ticket != PRS_DESC_NO_TICKET) {
+        prs_ticket_complete(proxy->config.tickets, ticket, status, 0);
+    } else if (proxy->first_error == PERSEUS_OK) {
+        proxy->first_error = status;
+    }
+}
+
+/* Whether the orderer's answer moves the head on; AGAIN holds it. */
+static bool prs_proxy_accepted(struct prs_proxy *proxy, uint32_t ticket, enum perseus_status status)
+{
+    if (status == PERSEUS_AGAIN) {
+        proxy->held = true;
+        return false;
+    }
+    if (status == PERSEUS_OK) {
+        proxy->flush_due = true;
+    } else {
+        prs_proxy_settle(proxy, ticket, status);
+    }
+    return true;
+}
+
+static enum perseus_status prs_proxy_find_local(const struct prs_proxy *proxy,
+                                                const struct prs_desc *desc,
+                                                struct prs_region **out)
+{
+    *out = proxy->config.local(proxy->config.context, desc->local_window);
+    if (*out == NULL) {
+        return prs_fail(proxy->config.log, PERSEUS_INVALID_ARGUMENT,
+                        "a request to PE %u names local window %u, which is not registered; "
+                        "register the buffer first and keep it so until quiet",
+                        desc->peer, desc->local_window);
+    }
+    return PERSEUS_OK;
+}
+
+static enum perseus_status prs_proxy_check_op(const struct prs_proxy *proxy,
+                                              const struct prs_desc *desc, bool known)
+{
+    if (!known) {
+        return prs_fail(proxy->config.log, PERSEUS_INVALID_ARGUMENT,
+                        "a request of kind %u to PE %u has the unknown operation %u; its producer "
+                        "writes malformed descriptors",
+                        desc->kind, desc->peer, desc->sub);
+    }
+    return PERSEUS_OK;
+}
+
+static enum perseus_status prs_proxy_check_signal(const struct prs_proxy *proxy,
+                                                  const struct prs_desc *desc)
+{
+    bool add = desc->sub == PERSEUS_SIGNAL_ADD && desc->kind != PRS_DESC_SIGNAL_VECTOR;
+    return prs_proxy_check_op(proxy, desc, add || desc->sub == PERSEUS_SIGNAL_SET);
+}
+
+/* Everything of the request but its peer's window. */
+static enum perseus_status prs_proxy_translate(const struct prs_proxy *proxy,
+                                               const struct prs_desc *desc, struct prs_request *out)
+{
+    *out = (struct prs_request){.op = desc->sub,
+                                .peer = desc->peer,
+                                .token = desc->ticket,
+                                .local_offset = desc->local,
+                                .remote_offset = desc->remote,
+                                .bytes = desc->bytes,
+                                .signal_offset = desc->signal,
+                                .value = desc->value,
+                                .compare = desc->compare};
+    enum perseus_status status;
+    switch (desc->kind) {
+    case PRS_DESC_PUT:
+        out->kind = PRS_REQUEST_PUT;
+        return prs_proxy_find_local(proxy, desc, &out->local);
+    case PRS_DESC_GET:
+        out->kind = PRS_REQUEST_GET;
+        return prs_proxy_find_local(proxy, desc, &out->local);
+    case PRS_DESC_PUT_SIGNAL:
+        out->kind = PRS_REQUEST_PUT_SIGNAL;
+        status = prs_proxy_check_signal(proxy, desc);
+        return status == PERSEUS_OK ? prs_proxy_find_local(proxy, desc, &out->local) : status;
+    case PRS_DESC_SIGNAL:
+        out->kind = PRS_REQUEST_SIGNAL;
+        return prs_proxy_check_signal(proxy, desc);
+    case PRS_DESC_SIGNAL_VECTOR:
+        out->kind = PRS_REQUEST_SIGNAL_VECTOR;
+        out->values = proxy->values;
+        return prs_proxy_check_signal(proxy, desc);
+    case PRS_DESC_ATOMIC:
+        /* The old value is worth a round trip only to who waits for it. */
+        out->kind =
+            desc->ticket == PRS_DESC_NO_TICKET ? PRS_REQUEST_ATOMIC : PRS_REQUEST_ATOMIC_FETCH;
+        return prs_proxy_check_op(proxy, desc, desc->sub <= PERSEUS_ATOMIC_COMPARE_SWAP);
+    default:
+        return prs_fail(proxy->config.log, PERSEUS_INVALID_ARGUMENT,
+                        "a descriptor for PE %u has the unknown kind %u; its producer writes "
+                        "malformed descriptors",
+                        desc->peer, desc->kind);
+    }
+}
+
+static bool prs_proxy_submit(struct prs_proxy *proxy, const struct prs_desc *desc)
+{
+    struct prs_request request;
+    enum perseus_status status = prs_proxy_translate(proxy, desc, &request);
+    if (status == PERSEUS_OK) {
+        status = proxy->config.remote(proxy->config.context, desc->peer, &request.remote);
+    }
+    if (status == PERSEUS_OK) {
+        request.signal_remote = desc->kind == PRS_DESC_PUT_SIGNAL ? request.remote : NULL;
+        status = prs_orderer_submit(proxy->config.orderer, &request);
+    }
+    return prs_proxy_accepted(proxy, desc->ticket, status);
+}
+
+static bool prs_proxy_fence(struct prs_proxy *proxy, const struct prs_desc *desc)
+{
+    enum perseus_status status = prs_orderer_fence(proxy->config.orderer, desc->peer);
+    if (status == PERSEUS_OK && desc->ticket != PRS_DESC_NO_TICKET) {
+        prs_proxy_settle(proxy, desc->ticket, PERSEUS_OK); /* the orderer has no token for it */
+    }
+    return prs_proxy_accepted(proxy, desc->ticket, status);
+}
+
+static bool prs_proxy_quiet(struct prs_proxy *proxy, const struct prs_desc *desc)
+{
+    if (desc->ticket != PRS_DESC_NO_TICKET) {
+        /* Before the orderer has the token: it may complete it at once. */
+        prs_ticket_note_error(proxy->config.tickets, desc->ticket, proxy->first_error);
+        proxy->first_error = PERSEUS_OK;
+    }
+    enum perseus_status status = prs_orderer_quiet(proxy->config.orderer, desc->peer, desc->ticket);
+    return prs_proxy_accepted(proxy, desc->ticket, status);
+}
+
+/* Gathers the values behind the vector at `index`. *out_length: descriptors it is made of, 0 if
+ * some are not published yet. */
+static enum perseus_status prs_proxy_gather(struct prs_proxy *proxy, const struct prs_desc *vector,
+                                            uint32_t index, uint32_t *out_length)
+{
+    uint64_t n = vector->bytes / sizeof(uint64_t);
+    if (n == 0 || n > proxy->values_max || vector->bytes % sizeof(uint64_t) != 0) {
+        return prs_fail(proxy->config.log, PERSEUS_INVALID_ARGUMENT,
+                        "a vector signal to PE %u has %llu bytes; allowed are 1 to %u words of 8",
+                        vector->peer, (unsigned long long)vector->bytes, proxy->values_max);
+    }
+    uint32_t length = 1;
+    for (uint64_t done = 0; done < n; length++) {
+        const struct prs_desc_values *part =
+            (const struct prs_desc_values *)prs_ring_peek(proxy->config.ring, index + length);
+        if (part == NULL) {
+            *out_length = 0;
+            return PERSEUS_OK;
+        }
+        uint64_t count = n - done < PRS_DESC_VALUES_MAX ? n - done : PRS_DESC_VALUES_MAX;
+        if (part->kind != PRS_DESC_VALUES || part->count != count) {
+            return prs_fail(proxy->config.log, PERSEUS_INVALID_ARGUMENT,
+                            "a vector signal of %llu values to PE %u is not followed by them; its "
+                            "producer must push both in one call",
+                            (unsigned long long)n, vector->peer);
+        }
+        memcpy(&proxy->values[done], part->values, count * sizeof(uint64_t));
+        done += count;
+    }
+    *out_length = length;
+    return PERSEUS_OK;
+}
+
+/* Ends a descriptor that cannot become a request. Values behind it have lost their vector. */
+static uint32_t prs_proxy_reject(struct prs_proxy *proxy, uint32_t ticket,
+                                 enum perseus_status status)
+{
+    prs_proxy_settle(proxy, ticket, status);
+    proxy->skips_values = true;
+    return 1;
+}
+
+static uint32_t prs_proxy_vector(struct prs_proxy *proxy, const struct prs_desc *desc,
+                                 uint32_t index)
+{
+    uint32_t length = 0;
+    enum perseus_status status = prs_proxy_gather(proxy, desc, index, &length);
+    if (status != PERSEUS_OK) {
+        return prs_proxy_reject(proxy, desc->ticket, status);
+    }
+    return length > 0 && prs_proxy_submit(proxy, desc) ? length : 0;
+}
+
+static uint32_t prs_proxy_stray_values(struct prs_proxy *proxy)
+{
+    if (proxy->skips_values) {
+        return 1;
+    }
+    return prs_proxy_reject(proxy, PRS_DESC_NO_TICKET,
+                            prs_fail(proxy->config.log, PERSEUS_INVALID_ARGUMENT,
+                                     "signal values came without their vector; their producer "
+                                     "must push both in one call"));
+}
+
+/* The descriptor at `index`. Returns how many descriptors are done, 0 if it must wait. */
+static uint32_t prs_proxy_handle(struct prs_proxy *proxy, const struct prs_desc *desc,
+                                 uint32_t index)
+{
+    if (desc->kind == PRS_DESC_VALUES) {
+        return prs_proxy_stray_values(proxy);
+    }
+    proxy->skips_values = false;
+    if (desc->ticket >= prs_tickets_count(proxy->config.tickets) &&
+        desc->ticket != PRS_DESC_NO_TICKET) {
+        return prs_proxy_reject(proxy, PRS_DESC_NO_TICKET,
+                                prs_fail(proxy->config.log, PERSEUS_INVALID_ARGUMENT,
+                                         "a request of kind %u to PE %u has ticket %u of %u; its "
+                                         "producer writes malformed descriptors",
+                                         desc->kind, desc->peer, desc->ticket,
+                                         prs_tickets_count(proxy->config.tickets)));
+    }
+    switch (desc->kind) {
+    case PRS_DESC_FENCE:
+        return prs_proxy_fence(proxy, desc);
+    case PRS_DESC_QUIET:
+        return prs_proxy_quiet(proxy, desc);
+    case PRS_DESC_SIGNAL_VECTOR:
+        return prs_proxy_vector(proxy, desc, index);
+    default:
+        return prs_proxy_submit(proxy, desc);
+    }
+}
+
+/* At most `batch` requests; a vector's values belong to it. Returns how many descriptors are done.
+ */
+static uint32_t prs_proxy_drain_ring(struct prs_proxy *proxy)
+{
+    uint32_t taken = 0;
+    proxy->held = false;
+    for (uint32_t i = 0; i < proxy->config.batch; i++) {
+        const struct prs_desc *desc = prs_ring_peek(proxy->config.ring, taken);
+        uint32_t length = desc == NULL ? 0 : prs_proxy_handle(proxy, desc, taken);
+        if (length == 0) {
+            break;
+        }
+        taken += length;
+    }
+    if (taken > 0) {
+        prs_ring_release(proxy->config.ring, taken);
+    }
+    return taken;
+}
+
+enum perseus_status prs_proxy_step(struct prs_proxy *proxy, bool *out_did)
+{
+    uint32_t taken = prs_proxy_drain_ring(proxy);
+    if (proxy->flush_due) {
+        enum perseus_status flushed = prs_orderer_flush(proxy->config.orderer);
+        if (flushed != PERSEUS_OK && flushed != PERSEUS_AGAIN) {
+            return flushed;
+        }
+        proxy->flush_due = flushed == PERSEUS_AGAIN;
+    }
+    bool progressed = false;
+    enum perseus_status status = prs_orderer_progress(
+        proxy->config.orderer, proxy->config.batch * PRS_PROXY_EVENTS_PER_DESC, &progressed);
+    if (status == PERSEUS_OK) {
+        *out_did = taken > 0 || progressed;
+    }
+    return status;
+}
+
+bool prs_proxy_may_sleep(const struct prs_proxy *proxy)
+{
+    return proxy->held || prs_ring_is_empty(proxy->config.ring);
+}
