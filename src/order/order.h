@@ -26,6 +26,7 @@
 #define PRS_ORDERER_ADDRESS_MAX (PRS_ADDRESS_MAX + PRS_BLOB_MAX + 16)
 #define PRS_WINDOW_BLOB_MAX     (PRS_BLOB_MAX + 16)
 #define PRS_WINDOWS_MAX         4096
+#define PRS_REQUEST_INLINE_MAX  256
 
 struct prs_orderer;
 struct prs_window;        /* local memory that peers may target */
@@ -50,8 +51,8 @@ struct prs_request {
     uint32_t token;     /* completion is reported for it, or PRS_ORDER_NO_TOKEN */
     struct prs_region *local;
     uint64_t local_offset;
-    const void
-        *inline_source; /* PUT of at most caps.inline_bytes, or NULL: (local, local_offset) */
+    const void *inline_source; /* PUT of at most PRS_REQUEST_INLINE_MAX bytes that is not in a
+                                  region; NULL: (local, local_offset) */
     struct prs_window_remote *remote;
     uint64_t remote_offset; /* of the data, or of the word of SIGNAL*, ATOMIC* */
     uint64_t bytes;

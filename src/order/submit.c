@@ -204,7 +204,13 @@ static enum perseus_status transfer_item(struct prs_orderer *orderer, struct prs
                                          const struct prs_request *request, uint32_t job,
                                          struct prs_item *out)
 {
-    enum perseus_status status = pending_item(orderer, peer, job, false, out);
+    const void *source = request->kind == PRS_REQUEST_PUT ? request->inline_source : NULL;
+    if (source != NULL && request->bytes > PRS_REQUEST_INLINE_MAX) {
+        return prs_fail(orderer->config.log, PERSEUS_INVALID_ARGUMENT,
+                        "an inline put of %llu bytes to PE %u: at most %u",
+                        (unsigned long long)request->bytes, peer->rank, PRS_REQUEST_INLINE_MAX);
+    }
+    enum perseus_status status = pending_item(orderer, peer, job, source != NULL, out);
     if (status != PERSEUS_OK) {
         return status;
     }
@@ -216,9 +222,12 @@ static enum perseus_status transfer_item(struct prs_orderer *orderer, struct prs
     out->op.bytes = request->bytes;
     if (request->kind == PRS_REQUEST_GET) {
         out->after = 0; /* fences do not order gets */
-    } else if (request->inline_source != NULL) {
-        out->op.flags = PRS_OP_INLINE;
-        out->op.inline_source = request->inline_source;
+    } else if (source != NULL) {
+        /* Copied now: the operation may be parked, and the source is the caller's stack. */
+        uint32_t stage = orderer->pendings[out->pending].stage;
+        void *copy = prs_stage_memory(orderer, stage);
+        memcpy(copy, source, request->bytes);
+        prs_op_set_source(orderer, &out->op, copy, stage);
     }
     return PERSEUS_OK;
 }

@@ -93,6 +93,14 @@ enum perseus_status bench_put(struct bench *bench, uint32_t peer)
     return bench_put_token(bench, peer, PRS_ORDER_NO_TOKEN);
 }
 
+enum perseus_status bench_put_inline(struct bench *bench, uint32_t peer, uint64_t value)
+{
+    struct prs_request put = request(bench, PRS_REQUEST_PUT, peer);
+    put.bytes = sizeof value;
+    put.inline_source = &value;
+    return prs_orderer_submit(bench->orderer, &put);
+}
+
 static enum perseus_status signal_with(struct bench *bench, enum prs_request_kind kind,
                                        enum perseus_signal_op op, uint32_t peer, uint64_t value)
 {

@@ -28,6 +28,8 @@ void bench_finish(struct bench *bench);
 
 enum perseus_status bench_put(struct bench *bench, uint32_t peer);
 enum perseus_status bench_put_token(struct bench *bench, uint32_t peer, uint32_t token);
+/* Its 8 bytes are `value`, from the stack. */
+enum perseus_status bench_put_inline(struct bench *bench, uint32_t peer, uint64_t value);
 enum perseus_status bench_signal(struct bench *bench, uint32_t peer, uint64_t value);
 enum perseus_status bench_add(struct bench *bench, uint32_t peer, uint64_t value);
 enum perseus_status bench_put_signal(struct bench *bench, uint32_t peer, uint64_t value);

@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <setjmp.h>
 #include <cmocka.h>
 
@@ -416,6 +417,30 @@ static void test_again_of_a_put_leaves_nothing_behind(void **state)
     bench_finish(&bench);
 }
 
+static void test_inline_source_is_copied_even_when_parked(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, PERSEUS_ORDERING_DEFERRED, NULL, NULL);
+    assert_int_equal(bench_put(&bench, 1), PERSEUS_OK);
+    assert_int_equal(prs_orderer_fence(bench.orderer, 1), PERSEUS_OK);
+    for (uint64_t value = 1; value <= 3; value++) {
+        assert_int_equal(bench_put_inline(&bench, 1, value), PERSEUS_OK);
+    }
+    assert_int_equal(bench_posts(&bench), 1);
+    fake_complete(bench.fake, 0, PERSEUS_OK);
+    bench_progress(&bench);
+    assert_int_equal(bench_posts(&bench), 4);
+    for (uint64_t value = 1; value <= 3; value++) {
+        uint64_t sent;
+        memcpy(&sent, bench.fake->posts[value].data, sizeof sent);
+        assert_int_equal(sent, value);
+    }
+    fake_complete_all(bench.fake);
+    bench_progress(&bench);
+    bench_finish(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -438,6 +463,7 @@ int main(void)
         cmocka_unit_test(test_lost_peer_ends_its_operations_and_no_others),
         cmocka_unit_test(test_destroy_cancels_tokens),
         cmocka_unit_test(test_again_of_a_put_leaves_nothing_behind),
+        cmocka_unit_test(test_inline_source_is_copied_even_when_parked),
     };
     return cmocka_run_group_tests_name("ordering modes", tests, NULL, NULL);
 }
