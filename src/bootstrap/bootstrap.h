@@ -22,7 +22,12 @@ struct prs_bootstrap_ops {
     /* Never blocks. PEER_LOST, with *out_rank (or -1), once some PE is known to be gone. May be
      * called from any thread, but not during allgather. */
     enum perseus_status (*health)(struct prs_bootstrap *bootstrap, int *out_rank);
+    /* Says goodbye, so that it is no loss to the others. Waits only for results that rank 0 of a
+     * tcp job still owes them, at most the deadline. */
     void (*close)(struct prs_bootstrap *bootstrap);
+    /* Closes without goodbye, for error paths: the others get PEER_LOST with this rank. Never
+     * waits. */
+    void (*abandon)(struct prs_bootstrap *bootstrap);
 };
 
 struct prs_bootstrap {

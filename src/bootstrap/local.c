@@ -1,0 +1,65 @@
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "bootstrap/bootstrap.h"
+#include "bootstrap/member.h"
+
+static void prs_local_close(struct prs_bootstrap *bootstrap)
+{
+    prs_member_finish((struct prs_member *)bootstrap, true);
+    free(bootstrap);
+}
+
+static void prs_local_abandon(struct prs_bootstrap *bootstrap)
+{
+    prs_member_finish((struct prs_member *)bootstrap, false);
+    free(bootstrap);
+}
+
+static const struct prs_bootstrap_ops prs_local_ops = {
+    .name = "local",
+    .allgather = prs_member_allgather,
+    .health = prs_member_health,
+    .close = prs_local_close,
+    .abandon = prs_local_abandon,
+};
+
+enum perseus_status prs_bootstrap_open_local(int fd, int rank, int size, uint32_t timeout_ms,
+                                             const struct prs_log *log, struct prs_bootstrap **out)
+{
+    const unsigned char no_secret[PRS_WIRE_SECRET_BYTES] = {0};
+    int type = 0;
+    socklen_t type_bytes = sizeof type;
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_bytes) != 0 || type != SOCK_STREAM ||
+        fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
+        return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
+                        "descriptor %d is not the socket of perseus run: a PE can be initialized "
+                        "once per process, and only in the process that perseus run started",
+                        fd);
+    }
+    struct prs_member *member = malloc(sizeof *member);
+    if (member == NULL) {
+        return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for the bootstrap");
+    }
+    enum perseus_status status =
+        prs_member_init(member, &prs_local_ops, rank, size, -1, timeout_ms, log);
+    if (status != PERSEUS_OK) {
+        free(member);
+        return status;
+    }
+    status = prs_member_join(member, fd, no_secret, prs_member_deadline_ns(member));
+    if (status == PERSEUS_AGAIN) {
+        status = prs_fail(log, PERSEUS_PEER_LOST,
+                          "the launcher has closed this PE's socket: it ended, or rank %d has "
+                          "finalized before in this process",
+                          rank);
+    }
+    if (status != PERSEUS_OK) {
+        prs_member_finish(member, false);
+        free(member);
+        return status;
+    }
+    *out = &member->bootstrap;
+    return PERSEUS_OK;
+}
