@@ -161,7 +161,7 @@ static bool drive_jobs(struct drive *drive)
     drive->stop_fd = signalfd(-1, &stops, SFD_CLOEXEC);
     bool is_complete = drive->stop_fd >= 0 && start_jobs(drive) && measure(drive);
     for (uint32_t i = 0; i < drive->n_jobs; i++) {
-        prs_bench_job_destroy(drive->jobs[i]);
+        is_complete &= prs_bench_job_destroy(drive->jobs[i]);
     }
     if (drive->stop_fd >= 0) {
         close(drive->stop_fd);

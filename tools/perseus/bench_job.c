@@ -228,35 +228,40 @@ enum perseus_status prs_bench_job_create(const struct prs_bench_pe_config *confi
     return PERSEUS_OK;
 }
 
-static bool announce(const struct prs_bench_job *job, const struct prs_bench_turn *turn)
+static void announce(const struct prs_bench_job *job, const struct prs_bench_turn *turn)
 {
     job->board->turn = *turn;
     kill(-job->leader, SIGCONT);
-    return send(job->control, "t", 1, MSG_NOSIGNAL) == 1;
+    send(job->control, "t", 1, MSG_NOSIGNAL); /* if PE 0 is gone, its reply will not come */
 }
 
-/* Whether the leader ended by itself. */
-static bool leave(const struct prs_bench_job *job)
+/* Waits for the leader, which was told to end; if it does not, kills its group. */
+static bool end_leader(const struct prs_bench_job *job)
 {
-    struct prs_bench_turn end = {.is_end = true};
-    announce(job, &end);
+    int wait_status = 0;
     for (uint32_t waited_ms = 0; waited_ms < LEAVE_MS; waited_ms++) {
-        if (waitpid(job->leader, NULL, WNOHANG) == job->leader) {
-            return true;
+        if (waitpid(job->leader, &wait_status, WNOHANG) == job->leader) {
+            return wait_status == 0;
         }
         usleep(1000);
     }
+    kill(-job->leader, SIGKILL);
+    waitpid(job->leader, NULL, 0);
+    prs_log(job->log, PERSEUS_LOG_ERROR, "the PEs in mode %s did not end and were killed",
+            job_name(job));
     return false;
 }
 
-void prs_bench_job_destroy(struct prs_bench_job *job)
+bool prs_bench_job_destroy(struct prs_bench_job *job)
 {
+    bool is_well = true;
     if (job == NULL) {
-        return;
+        return is_well;
     }
-    if (job->leader != 0 && !leave(job)) {
-        kill(-job->leader, SIGKILL);
-        waitpid(job->leader, NULL, 0);
+    if (job->leader != 0) {
+        struct prs_bench_turn end = {.is_end = true};
+        announce(job, &end);
+        is_well = end_leader(job);
     }
     if (job->control >= 0) {
         close(job->control);
@@ -265,11 +270,12 @@ void prs_bench_job_destroy(struct prs_bench_job *job)
         munmap(job->board, job->board_bytes);
     }
     free(job);
+    return is_well;
 }
 
 enum perseus_status prs_bench_job_play(struct prs_bench_job *job, const struct prs_bench_turn *turn)
 {
-    announce(job, turn); /* if PE 0 is gone, the reply does not come either */
+    announce(job, turn);
     enum perseus_status status = await_reply(job);
     if (status == PERSEUS_OK) {
         kill(-job->leader, SIGSTOP);

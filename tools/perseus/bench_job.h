@@ -21,8 +21,9 @@ enum perseus_status prs_bench_job_create(const struct prs_bench_pe_config *confi
                                          struct prs_bench_job *const *others, uint32_t n_others,
                                          int stop_fd, uint32_t timeout_ms,
                                          const struct prs_log *log, struct prs_bench_job **out);
-/* Ends the job in order if it still can, else kills it. NULL allowed. */
-void prs_bench_job_destroy(struct prs_bench_job *job);
+/* Ends the job in order if it still can, else kills it. NULL allowed. False if it did not end well,
+ * after a message. */
+bool prs_bench_job_destroy(struct prs_bench_job *job);
 
 /* Lets the job play one turn and stops it again. Samples are on the board until the next turn. */
 enum perseus_status prs_bench_job_play(struct prs_bench_job *job,

@@ -98,7 +98,7 @@ static void print_row(const struct prs_table *table, char *const *cells, size_t 
         const char *text = cells != NULL ? cells[i] : table->columns[i].title;
         int padding = widths[i] - width_of(text);
         bool is_right = table->columns[i].align == PRS_ALIGN_RIGHT;
-        /* The last column is not padded: no blanks at the end of lines. */
+        /* The last column is not padded. */
         int after = is_right || i + 1 == n ? 0 : padding;
         fprintf(to, "%s%*s%s%*s", i == 0 ? "" : "  ", is_right ? padding : 0, "", text, after, "");
     }

@@ -1,0 +1,71 @@
+"""Help, mistakes and exit codes of every command, and that the manual page knows every option."""
+import re
+import unittest
+
+from program import SOURCE, ProgramTest, run
+
+COMMANDS = [line.split("  ")[1].strip().split()[1:] for line in run("--help").stdout.splitlines()
+            if line.startswith("  perseus ")]
+
+
+class UsageTest(ProgramTest):
+    def test_lists_commands(self):
+        self.assertIn(["bench", "put-signal"], COMMANDS)
+        self.assertIn(["info"], COMMANDS)
+        self.assertIn("put-signal", self.ok("bench", "--help").stdout)
+        self.assertNotIn("perseus info", self.ok("bench", "--help").stdout)
+
+    def test_version(self):
+        self.assertRegex(self.ok("--version").stdout, r"^perseus \d+\.\d+\.\d+\n$")
+
+    def test_every_command_has_help(self):
+        for command in COMMANDS:
+            with self.subTest(command=command):
+                text = self.ok(*command, "--help").stdout
+                self.assertIn("usage: perseus " + " ".join(command), text)
+                for option in ("--help", "--json", "--seed"):
+                    if command != ["run"]:
+                        self.assertIn(option, text)
+
+    def test_mistakes(self):
+        for words in ([], ["bench"], ["nonsense"], ["bench", "nonsense"], ["--nonsense"]):
+            with self.subTest(words=words):
+                self.assertIn("perseus", self.fails(2, *words).stderr)
+        for command in COMMANDS:
+            with self.subTest(command=command):
+                done = self.fails(2, *command, "--nonsense")
+                self.assertIn("--nonsense", done.stderr)
+                self.assertIn("--help", done.stderr)
+
+    def test_bench_mistakes(self):
+        for words, named in (
+                (["put-signal", "--bytes", "12"], "--bytes"),
+                (["put-signal", "--bytes", "4"], "--bytes"),
+                (["put-signal", "--transfers", "0"], "--transfers"),
+                (["put-signal", "--transfers", "1021"], "--transfers"),
+                (["put-signal", "--peers", "3", "--nodes", "2"], "--nodes"),
+                (["put-signal", "--peers", "2000"], "1024"),
+                (["put-signal", "--protocols", "copuled"], "coupled"),
+                (["put-signal", "--orderings", "fast"], "fifo"),
+                (["put-signal", "--group-size", "none"], "pe, all"),
+                (["put-signal", "--seed", "-1"], "--seed"),
+                (["put-signal", "8"], "8"),
+                (["alltoall", "--nodes", "1"], "--nodes"),
+                (["alltoall", "--experts", "2"], "--experts"),
+                (["alltoall", "--experts", "4", "--top-k", "5"], "--top-k"),
+                (["alltoall", "--tokens", "1000000", "--hidden", "1000000"], "--tokens")):
+            with self.subTest(words=words):
+                self.assertIn(named, self.fails(2, "bench", *words).stderr)
+
+    def test_manual_knows_every_option(self):
+        with open(f"{SOURCE}/man/perseus.1", encoding="utf-8") as file:
+            manual = file.read().replace("\\-", "-")
+        for command in COMMANDS:
+            self.assertIn("perseus " + " ".join(command), manual)
+            for option in re.findall(r"^  (--[a-z-]+)", run(*command, "--help").stdout, re.M):
+                with self.subTest(command=command, option=option):
+                    self.assertIn(option, manual)
+
+
+if __name__ == "__main__":
+    unittest.main()
