@@ -1,0 +1,55 @@
+#include "core/affinity.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Reads "a" or "a-b" and a comma behind it; returns where the next range begins, NULL if malformed
+ * or at the end. */
+static const char *prs_affinity_range(const char *text, long *out_first, long *out_last)
+{
+    if (*text < '0' || *text > '9') {
+        return NULL;
+    }
+    char *end;
+    *out_first = *out_last = strtol(text, &end, 10);
+    if (*end == '-') {
+        *out_last = strtol(end + 1, &end, 10);
+    }
+    if (*out_last < *out_first || *out_last > 65535) {
+        return NULL;
+    }
+    return *end == ',' ? end + 1 : end;
+}
+
+bool prs_affinity_pick(const char *list, unsigned index, int *out_cpu)
+{
+    long first, last, count = 0;
+    for (const char *at = list; (at = prs_affinity_range(at, &first, &last)) != NULL;) {
+        count += last - first + 1;
+    }
+    if (count == 0) {
+        return false;
+    }
+    long wanted = (long)(index % (unsigned long)count);
+    for (const char *at = list; (at = prs_affinity_range(at, &first, &last)) != NULL;) {
+        if (wanted <= last - first) {
+            *out_cpu = (int)(first + wanted);
+            return true;
+        }
+        wanted -= last - first + 1;
+    }
+    return false;
+}
+
+bool prs_affinity_of_node(int node, unsigned index, int *out_cpu)
+{
+    char path[64], list[1024];
+    snprintf(path, sizeof path, "/sys/devices/system/node/node%d/cpulist", node);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return false;
+    }
+    bool found = fgets(list, sizeof list, file) != NULL && prs_affinity_pick(list, index, out_cpu);
+    fclose(file);
+    return found;
+}

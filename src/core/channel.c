@@ -1,0 +1,327 @@
+#include "core/channel.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/affinity.h"
+#include "fabric/registry.h"
+
+#define PRS_TICKETS_COUNT                                                  \
+    1024 /* threads of a PE that may wait at once; more of them take turns \
+          */
+
+struct prs_channel {
+    const struct prs_log *log;
+    int size;
+    struct prs_fabric *fabric;
+    struct prs_endpoint *endpoint; /* until the orderer owns it */
+    struct prs_orderer *orderer;
+    struct prs_window *window; /* the heap */
+    struct prs_ring *ring;
+    struct prs_tickets *tickets;
+    struct prs_proxy *proxy;
+    struct prs_proxy_thread *thread;
+    struct prs_backoff backoff;
+    const struct prs_buffers *buffers;
+    enum perseus_ordering ordering;
+    char why[PRS_WHY_BYTES];
+    struct prs_contact self;
+    const struct prs_contact *contacts;
+    struct prs_window_remote **remotes; /* heaps by PE, imported by the proxy on first use */
+};
+
+/* ---- what the proxy asks ---- */
+
+static struct prs_region *prs_channel_local(void *context, uint16_t window)
+{
+    const struct prs_channel *channel = context;
+    return prs_buffers_region(channel->buffers, window);
+}
+
+static enum perseus_status prs_channel_remote(void *context, uint32_t peer,
+                                              struct prs_window_remote **out)
+{
+    struct prs_channel *channel = context;
+    if (peer >= (uint32_t)channel->size) {
+        return prs_fail(channel->log, PERSEUS_INVALID_ARGUMENT,
+                        "a request names PE %u of %d; its producer writes malformed descriptors",
+                        peer, channel->size);
+    }
+    if (channel->remotes[peer] == NULL) {
+        const struct prs_contact *contact = &channel->contacts[peer];
+        enum perseus_status status =
+            prs_window_import(channel->orderer, peer, contact->window, contact->window_bytes,
+                              &channel->remotes[peer]);
+        if (status != PERSEUS_OK) {
+            return status;
+        }
+    }
+    *out = channel->remotes[peer];
+    return PERSEUS_OK;
+}
+
+/* ---- opening ---- */
+
+static enum perseus_status prs_channel_open_fabric(struct prs_channel *channel,
+                                                   const struct prs_settings *settings, int rank)
+{
+    const struct prs_fabric_ops *ops = NULL;
+    enum perseus_status status = prs_fabric_find(settings->fabric, channel->log, &ops);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    const struct prs_fabric_config config = {
+        .provider = settings->provider,
+        .bind = settings->bind,
+        .memory_kinds = PRS_MEMORY_HOST,
+        .want_atomics = settings->native_atomics,
+        .log = channel->log,
+        .clock = prs_clock_monotonic(),
+    };
+    struct prs_fabric *fabric = NULL;
+    status = ops->open(&config, &fabric);
+    if (status == PERSEUS_OK && settings->is_faulty) {
+        struct prs_faulty_config faulty = settings->faulty;
+        faulty.seed += (uint64_t)rank; /* PEs must not misbehave in step */
+        status = prs_faulty_wrap(fabric, &faulty, channel->log, prs_clock_monotonic(), &fabric);
+    }
+    if (status == PERSEUS_OK) {
+        channel->fabric = fabric;
+        status = fabric->ops->endpoint_open(fabric, &channel->endpoint);
+    }
+    return status;
+}
+
+static enum perseus_status prs_channel_open_orderer(struct prs_channel *channel,
+                                                    const struct prs_settings *settings, int rank,
+                                                    const struct prs_heap *heap)
+{
+    enum perseus_status status =
+        prs_ordering_resolve(settings->ordering, &channel->fabric->caps, channel->log,
+                             &channel->ordering, channel->why, sizeof channel->why);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    const struct prs_orderer_config config = {
+        .endpoint = channel->endpoint,
+        .ordering = channel->ordering,
+        .self = (uint32_t)rank,
+        .n_peers = (uint32_t)channel->size,
+        .parked_max = settings->parked_max,
+        .immediate_signal = settings->immediate_signal,
+        .native_atomics = settings->native_atomics,
+        .complete = prs_proxy_complete,
+        .context = channel->tickets,
+        .log = channel->log,
+        .clock = prs_clock_monotonic(),
+    };
+    status = prs_orderer_create(&config, &channel->orderer);
+    if (status == PERSEUS_OK) {
+        channel->endpoint = NULL;
+        status = prs_window_create(channel->orderer, heap->base, heap->bytes, PRS_MEMORY_HOST,
+                                   &channel->window);
+    }
+    return status;
+}
+
+static enum perseus_status prs_channel_fill_contact(struct prs_channel *channel)
+{
+    struct prs_contact *self = &channel->self;
+    size_t address_bytes = sizeof self->address, window_bytes = sizeof self->window;
+    enum perseus_status status =
+        prs_orderer_address(channel->orderer, self->address, &address_bytes);
+    if (status == PERSEUS_OK) {
+        status = prs_window_export(channel->window, self->window, &window_bytes);
+    }
+    if (status == PERSEUS_OK) {
+        self->address_bytes = (uint32_t)address_bytes;
+        self->window_bytes = (uint32_t)window_bytes;
+        self->ordering = (uint32_t)channel->ordering;
+        memcpy(self->provider, channel->fabric->caps.provider, sizeof self->provider);
+    }
+    return status;
+}
+
+static void prs_channel_choose_cpu(struct prs_channel *channel, const struct prs_settings *settings,
+                                   int rank)
+{
+    channel->backoff = settings->backoff;
+    int node = channel->fabric->caps.numa_node;
+    if (settings->pin == PRS_PIN_NUMA &&
+        (node < 0 || !prs_affinity_of_node(node, (unsigned)rank, &channel->backoff.cpu))) {
+        prs_log(channel->log, PERSEUS_LOG_WARN,
+                "the fabric %s does not tell its NUMA node; the proxy is not pinned. Name a CPU "
+                "(PERSEUS_PROXY_CPU) to pin it",
+                channel->fabric->caps.provider);
+    }
+}
+
+enum perseus_status prs_channel_create(const struct prs_settings *settings, int rank, int size,
+                                       const struct prs_heap *heap, struct prs_buffers *buffers,
+                                       const struct prs_log *log, struct prs_channel **out)
+{
+    struct prs_channel *channel = calloc(1, sizeof *channel);
+    if (channel == NULL) {
+        return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for the channel");
+    }
+    channel->log = log;
+    channel->size = size;
+    channel->buffers = buffers;
+    channel->remotes = calloc((size_t)size, sizeof(struct prs_window_remote *));
+    if (channel->remotes == NULL || prs_ring_create(settings->ring_slots, &channel->ring) != 0 ||
+        prs_tickets_create(PRS_TICKETS_COUNT, &channel->tickets) != 0) {
+        prs_channel_destroy(channel);
+        return prs_fail(log, PERSEUS_OUT_OF_MEMORY,
+                        "no memory for a channel ring of %u slots to %d PEs; ask for a shallower "
+                        "one (PERSEUS_RING_SLOTS)",
+                        settings->ring_slots, size);
+    }
+    enum perseus_status status = prs_channel_open_fabric(channel, settings, rank);
+    if (status == PERSEUS_OK) {
+        status = prs_channel_open_orderer(channel, settings, rank, heap);
+    }
+    if (status == PERSEUS_OK) {
+        status = prs_channel_fill_contact(channel);
+    }
+    if (status != PERSEUS_OK) {
+        prs_channel_stop(channel);
+        prs_channel_destroy(channel);
+        return status;
+    }
+    prs_channel_choose_cpu(channel, settings, rank);
+    prs_buffers_set_fabric(buffers, channel->fabric, prs_window_region(channel->window));
+    *out = channel;
+    return PERSEUS_OK;
+}
+
+void prs_channel_contact(const struct prs_channel *channel, struct prs_contact *out)
+{
+    *out = channel->self;
+}
+
+/* Both sides of a connection must speak the same ordering over the same provider. */
+static enum perseus_status prs_channel_check(const struct prs_channel *channel)
+{
+    const struct prs_contact *first = &channel->contacts[0];
+    for (int pe = 1; pe < channel->size; pe++) {
+        const struct prs_contact *other = &channel->contacts[pe];
+        if (other->ordering != first->ordering ||
+            memcmp(other->provider, first->provider, sizeof first->provider) != 0) {
+            return prs_fail(
+                channel->log, PERSEUS_INVALID_ARGUMENT,
+                "PE %d uses ordering %s over %.63s but PE 0 uses %s over %.63s; give "
+                "every PE the same (PERSEUS_FABRIC, PERSEUS_PROVIDER, "
+                "PERSEUS_ORDERING)",
+                pe, perseus_ordering_name((enum perseus_ordering)other->ordering), other->provider,
+                perseus_ordering_name((enum perseus_ordering)first->ordering), first->provider);
+        }
+    }
+    return PERSEUS_OK;
+}
+
+enum perseus_status prs_channel_start(struct prs_channel *channel,
+                                      const struct prs_contact *contacts)
+{
+    channel->contacts = contacts;
+    enum perseus_status status = prs_channel_check(channel);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    prs_orderer_set_directory(channel->orderer, (const unsigned char *)contacts, sizeof *contacts);
+    const struct prs_proxy_config config = {
+        .ring = channel->ring,
+        .tickets = channel->tickets,
+        .orderer = channel->orderer,
+        .context = channel,
+        .local = prs_channel_local,
+        .remote = prs_channel_remote,
+        .log = channel->log,
+    };
+    status = prs_proxy_create(&config, &channel->proxy);
+    if (status == PERSEUS_OK) {
+        status = prs_proxy_thread_start(channel->proxy, &channel->backoff, channel->log,
+                                        &channel->thread);
+    }
+    return status;
+}
+
+/* ---- closing ---- */
+
+void prs_channel_stop(struct prs_channel *channel)
+{
+    if (channel == NULL) {
+        return;
+    }
+    prs_proxy_thread_stop(channel->thread);
+    channel->thread = NULL;
+    prs_proxy_destroy(channel->proxy);
+    channel->proxy = NULL;
+    for (int pe = 0; pe < channel->size; pe++) {
+        prs_window_remote_close(channel->remotes[pe]);
+    }
+    prs_window_destroy(channel->window);
+    prs_orderer_destroy(channel->orderer);
+    if (channel->endpoint != NULL) {
+        channel->fabric->ops->endpoint_close(channel->endpoint);
+    }
+    prs_tickets_cancel(channel->tickets, PERSEUS_CANCELED);
+}
+
+void prs_channel_destroy(struct prs_channel *channel)
+{
+    if (channel == NULL) {
+        return;
+    }
+    if (channel->fabric != NULL) {
+        channel->fabric->ops->close(channel->fabric);
+    }
+    prs_tickets_destroy(channel->tickets);
+    prs_ring_destroy(channel->ring);
+    free(channel->remotes);
+    free(channel);
+}
+
+/* ---- use ---- */
+
+enum perseus_status prs_channel_push(struct prs_channel *channel, const struct prs_desc *descs,
+                                     uint32_t n)
+{
+    enum perseus_status status = n == 1 ? prs_ring_push(channel->ring, descs, NULL)
+                                        : prs_ring_push_many(channel->ring, descs, n);
+    if (status == PERSEUS_OK) {
+        prs_proxy_thread_wake(channel->thread);
+    }
+    return status;
+}
+
+struct prs_tickets *prs_channel_tickets(const struct prs_channel *channel)
+{
+    return channel->tickets;
+}
+
+enum perseus_status prs_channel_health(const struct prs_channel *channel)
+{
+    return prs_proxy_thread_status(channel->thread);
+}
+
+enum perseus_ordering prs_channel_ordering(const struct prs_channel *channel)
+{
+    return channel->ordering;
+}
+
+const char *prs_channel_why(const struct prs_channel *channel)
+{
+    return channel->why;
+}
+
+uint32_t prs_channel_vector_max(const struct prs_channel *channel)
+{
+    uint32_t ring_max = (prs_ring_slots(channel->ring) - 1) * PRS_DESC_VALUES_MAX;
+    uint32_t order_max = prs_orderer_vector_max(channel->orderer);
+    return order_max < ring_max ? order_max : ring_max;
+}
+
+void prs_channel_stats(const struct prs_channel *channel, uint32_t peer, struct perseus_stats *out)
+{
+    prs_orderer_stats(channel->orderer, peer, out);
+}

@@ -1,0 +1,105 @@
+#include "core/heap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Seals keep every mapping safe: nobody can shrink the object under a peer's feet. */
+static bool prs_heap_map(struct prs_heap *heap)
+{
+    struct stat info;
+    heap->fd = memfd_create("perseus-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (heap->fd < 0 || ftruncate(heap->fd, (off_t)heap->bytes) != 0 ||
+        fcntl(heap->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0 ||
+        fstat(heap->fd, &info) != 0) {
+        return false;
+    }
+    heap->device = info.st_dev;
+    heap->inode = info.st_ino;
+    void *base =
+        mmap(NULL, heap->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, heap->fd, 0);
+    if (base == MAP_FAILED) {
+        return false;
+    }
+    heap->base = base;
+    return true;
+}
+
+enum perseus_status prs_heap_create(size_t bytes, const struct prs_log *log, struct prs_heap **out)
+{
+    struct prs_heap *heap = calloc(1, sizeof *heap);
+    if (heap == NULL) {
+        return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for the heap's records");
+    }
+    heap->fd = -1;
+    heap->bytes = PRS_HEAP_RESERVED + bytes;
+    heap->touched_bytes = PRS_HEAP_RESERVED;
+    enum perseus_status status = prs_allocator_create(bytes, &heap->allocator);
+    if (status == PERSEUS_OK && !prs_heap_map(heap)) {
+        status = PERSEUS_OUT_OF_MEMORY;
+    }
+    if (status != PERSEUS_OK) {
+        int error = errno;
+        prs_heap_destroy(heap);
+        return prs_fail(log, status,
+                        "cannot create a symmetric heap of %zu bytes: %s; ask for a smaller one "
+                        "(heap_bytes, PERSEUS_HEAP_BYTES)",
+                        bytes, strerror(error));
+    }
+    *out = heap;
+    return PERSEUS_OK;
+}
+
+void prs_heap_destroy(struct prs_heap *heap)
+{
+    if (heap == NULL) {
+        return;
+    }
+    if (heap->base != NULL) {
+        munmap(heap->base, heap->bytes);
+    }
+    prs_heap_close_fd(heap);
+    prs_allocator_destroy(heap->allocator);
+    free(heap);
+}
+
+void prs_heap_close_fd(struct prs_heap *heap)
+{
+    if (heap->fd >= 0) {
+        close(heap->fd);
+        heap->fd = -1;
+    }
+}
+
+enum perseus_status prs_heap_take(struct prs_heap *heap, size_t bytes, uint64_t *out_offset)
+{
+    size_t block;
+    enum perseus_status status = prs_allocator_take(heap->allocator, bytes, &block);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    size_t offset = PRS_HEAP_RESERVED + block;
+    if (offset < heap->touched_bytes) {
+        size_t used_before = heap->touched_bytes - offset;
+        memset(heap->base + offset, 0, bytes < used_before ? bytes : used_before);
+    }
+    if (offset + bytes > heap->touched_bytes) {
+        heap->touched_bytes = offset + bytes;
+    }
+    *out_offset = offset;
+    return PERSEUS_OK;
+}
+
+enum perseus_status prs_heap_give(struct prs_heap *heap, uint64_t offset)
+{
+    return prs_allocator_give(heap->allocator, (size_t)offset - PRS_HEAP_RESERVED);
+}
+
+bool prs_heap_holds(const struct prs_heap *heap, uint64_t offset)
+{
+    return prs_allocator_holds(heap->allocator, (size_t)offset - PRS_HEAP_RESERVED);
+}

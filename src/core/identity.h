@@ -1,0 +1,30 @@
+/* identity.h: what every PE tells every other at start-up, before any fabric is open: who it is,
+ * where its heap can be found, and what must be equal everywhere. */
+#ifndef PRS_CORE_IDENTITY_H
+#define PRS_CORE_IDENTITY_H
+
+#include "core/heap.h"
+#include "core/settings.h"
+
+#define PRS_HOST_BYTES 64
+
+/* Sent as bytes; every PE has the same byte order and layout. Padding is zero. */
+struct prs_identity {
+    uint32_t version; /* first, so that other versions can be told apart */
+    uint32_t pes_per_node;
+    uint64_t heap_bytes; /* of the user's part */
+    uint64_t device, inode;
+    int32_t pid, fd;
+    char host[PRS_HOST_BYTES]; /* the host's boot id */
+};
+
+_Static_assert(sizeof(struct prs_identity) == 104, "no padding in what is sent");
+
+void prs_identity_fill(const struct prs_settings *settings, const struct prs_heap *heap,
+                       struct prs_identity *out);
+/* Whether all PEs agree on version, heap size and pes_per_node; the message names the PE that
+ * differs from PE 0. */
+enum perseus_status prs_identity_check(const struct prs_identity *all, int size,
+                                       const struct prs_log *log);
+
+#endif

@@ -1,0 +1,34 @@
+/* settings.h: what a PE was asked to be: the caller's attributes, then the environment, then the
+ * defaults, all checked. */
+#ifndef PRS_CORE_SETTINGS_H
+#define PRS_CORE_SETTINGS_H
+
+#include "base/log.h"
+#include "fabric/faulty/faulty.h"
+#include "proxy/thread.h"
+
+#define PRS_HEAP_BYTES_MAX ((uint64_t)1 << 46) /* what an address space has room for */
+
+enum prs_pin { PRS_PIN_NONE, PRS_PIN_CPU, PRS_PIN_NUMA };
+
+/* Texts belong to the caller's attributes or the environment: valid during init only. */
+struct prs_settings {
+    const char *fabric, *provider, *bind;
+    enum perseus_ordering ordering;
+    size_t heap_bytes; /* whole pages */
+    uint32_t ring_slots;
+    uint32_t timeout_ms;
+    uint32_t pes_per_node;
+    uint32_t parked_max;
+    bool immediate_signal, native_atomics;
+    bool is_faulty; /* a link or an adversary is asked for */
+    struct prs_faulty_config faulty;
+    struct prs_backoff backoff; /* backoff.cpu counts with PRS_PIN_CPU */
+    enum prs_pin pin;
+};
+
+/* `attr` may be NULL: the environment alone. */
+enum perseus_status prs_settings_read(const struct perseus_attr *attr, const struct prs_log *log,
+                                      struct prs_settings *out);
+
+#endif

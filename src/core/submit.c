@@ -1,0 +1,95 @@
+#include "core/submit.h"
+
+#include "core/wait.h"
+
+static enum perseus_status prs_submit_until(struct prs_wait *wait, const struct prs_desc *descs,
+                                            uint32_t n)
+{
+    struct prs_channel *channel = wait->pe->channel;
+    enum perseus_status status = PERSEUS_OK;
+    while (prs_channel_push(channel, descs, n) == PERSEUS_AGAIN) {
+        if (status != PERSEUS_OK) {
+            return prs_wait_fail(wait, status,
+                                 "the channel ring stays full, its head may wait for "
+                                 "a peer that does not answer");
+        }
+        status = prs_wait_step(wait);
+    }
+    return PERSEUS_OK;
+}
+
+enum perseus_status prs_submit(struct perseus_pe *pe, const struct prs_desc *descs, uint32_t n)
+{
+    if (prs_channel_push(pe->channel, descs, n) == PERSEUS_OK) {
+        return PERSEUS_OK; /* the usual case reads no clock */
+    }
+    struct prs_wait wait = prs_wait_begin(pe, pe->timeout_ms);
+    return prs_submit_until(&wait, descs, n);
+}
+
+static enum perseus_status prs_submit_take_ticket(struct prs_wait *wait, uint32_t *out_ticket)
+{
+    struct prs_tickets *tickets = prs_channel_tickets(wait->pe->channel);
+    enum perseus_status status = PERSEUS_OK;
+    while (prs_ticket_take(tickets, out_ticket) == PERSEUS_AGAIN) {
+        if (status != PERSEUS_OK) {
+            return prs_wait_fail(wait, status, "too many threads of this PE wait at once");
+        }
+        status = prs_wait_step(wait);
+    }
+    return PERSEUS_OK;
+}
+
+/* The proxy logged the error when it saw it: here it only becomes this thread's last error. */
+static enum perseus_status prs_submit_failed(struct perseus_pe *pe, enum perseus_status status,
+                                             uint32_t peer, const char *what)
+{
+    if (peer == PRS_DESC_ALL_PEERS) {
+        return prs_report_adopt(&pe->report, status, "PE %d: %s: %s", pe->rank, what,
+                                perseus_status_string(status));
+    }
+    return prs_report_adopt(&pe->report, status, "PE %d: %s with PE %u: %s", pe->rank, what, peer,
+                            perseus_status_string(status));
+}
+
+static enum perseus_status prs_submit_gave_up(const struct prs_wait *wait,
+                                              enum perseus_status status, uint32_t peer,
+                                              const char *what)
+{
+    if (peer == PRS_DESC_ALL_PEERS) {
+        return prs_wait_fail(wait, status, "%s", what);
+    }
+    return prs_wait_fail(wait, status, "%s with PE %u", what, peer);
+}
+
+enum perseus_status prs_submit_and_wait(struct perseus_pe *pe, struct prs_desc desc,
+                                        const char *what, uint64_t *out_result)
+{
+    struct prs_tickets *tickets = prs_channel_tickets(pe->channel);
+    struct prs_wait wait = prs_wait_begin(pe, pe->timeout_ms);
+    enum perseus_status status = prs_submit_take_ticket(&wait, &desc.ticket);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    status = prs_submit_until(&wait, &desc, 1);
+    if (status != PERSEUS_OK) {
+        prs_ticket_give_back(tickets, desc.ticket);
+        return status;
+    }
+    enum perseus_status outcome = PERSEUS_OK;
+    uint64_t result = 0;
+    while (!prs_ticket_poll(tickets, desc.ticket, &outcome, &result)) {
+        if (status != PERSEUS_OK) {
+            prs_ticket_abandon(tickets, desc.ticket);
+            return prs_submit_gave_up(&wait, status, desc.peer, what);
+        }
+        status = prs_wait_step(&wait);
+    }
+    if (outcome != PERSEUS_OK) {
+        return prs_submit_failed(pe, outcome, desc.peer, what);
+    }
+    if (out_result != NULL) {
+        *out_result = result;
+    }
+    return PERSEUS_OK;
+}

@@ -1,0 +1,15 @@
+/* submit.h: the caller's side of the channel: push with back-pressure, and wait for completion. For
+ * PEs with a channel. */
+#ifndef PRS_CORE_SUBMIT_H
+#define PRS_CORE_SUBMIT_H
+
+#include "core/pe.h"
+
+/* All n descriptors in one piece, or none. A full ring blocks up to the PE's timeout. */
+enum perseus_status prs_submit(struct perseus_pe *pe, const struct prs_desc *descs, uint32_t n);
+/* With a ticket: returns when the request is complete. `what` names it in messages. After TIMEOUT
+ * the request may still take effect until the next quiet. *out_result may be NULL. */
+enum perseus_status prs_submit_and_wait(struct perseus_pe *pe, struct prs_desc desc,
+                                        const char *what, uint64_t *out_result);
+
+#endif
