@@ -124,6 +124,8 @@ struct prs_caps {
     enum prs_fence_scope fence_scope;
     enum prs_completion completion;
     bool completion_per_operation;
+    bool signals_tear; /* until it has completed, a SIGNAL_SET may be seen half-written, low bytes
+                          first */
     uint32_t immediate_bits;   /* 0, or 4..64, carried by puts */
     uint32_t atomics;          /* bit per enum perseus_atomic, non-fetching */
     uint32_t atomics_fetch;    /* bit per enum perseus_atomic, fetching */

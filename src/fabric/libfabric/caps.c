@@ -15,15 +15,23 @@
  * was granted; a provider that is not here is taken by its word. */
 struct prs_lf_trait {
     const char *provider;
-    enum prs_fence_scope fence_scope; /* fi_rma(3) says peer; these hold more */
+    enum prs_fence_scope fence_scope; /* fi_rma(3) says peer; some hold more */
     bool refuses_immediate;           /* fi_writemsg rejects FI_REMOTE_CQ_DATA */
+    bool refuses_empty;               /* an empty write never completes, nor what follows it */
     bool has_doorbell;                /* FI_MORE postpones a write to the device */
+    bool splits_words;                /* receives a byte stream right into its place */
 };
 static const struct prs_lf_trait prs_lf_traits[] = {
-    {"sockets", PRS_FENCE_ENDPOINT, false, false},
-    {"cxi", PRS_FENCE_ENDPOINT, true, true},
-    {"efa", PRS_FENCE_PEER, false, true},
-    {"efa-direct", PRS_FENCE_PEER, false, true},
+    {.provider = "sockets", .fence_scope = PRS_FENCE_ENDPOINT},
+    {.provider = "cxi",
+     .fence_scope = PRS_FENCE_ENDPOINT,
+     .refuses_immediate = true,
+     .has_doorbell = true},
+    {.provider = "efa", .fence_scope = PRS_FENCE_PEER, .has_doorbell = true},
+    {.provider = "efa-direct", .fence_scope = PRS_FENCE_PEER, .has_doorbell = true},
+    {.provider = "shm", .fence_scope = PRS_FENCE_PEER, .refuses_empty = true},
+    {.provider = "tcp", .fence_scope = PRS_FENCE_PEER, .splits_words = true},
+    {.provider = "net", .fence_scope = PRS_FENCE_PEER, .splits_words = true},
 };
 
 static struct prs_lf_trait prs_lf_trait_of(const char *provider)
@@ -119,6 +127,7 @@ void prs_lf_caps_fill(const struct fi_info *info, struct prs_caps *out)
     *out = (struct prs_caps){
         .inline_bytes = PRS_LF_SLOT_BYTES,
         .message_bytes_max = info->ep_attr->max_msg_size,
+        .signals_tear = trait.splits_words,
         .batching = trait.has_doorbell,
         .memory_kinds = PRS_MEMORY_HOST | (info->caps & FI_HMEM ? PRS_MEMORY_CUDA : 0u),
         .target_must_progress = info->domain_attr->data_progress != FI_PROGRESS_AUTO,
@@ -134,6 +143,11 @@ void prs_lf_caps_fill(const struct fi_info *info, struct prs_caps *out)
     prs_lf_caps_fence(info, &trait, out);
     prs_lf_caps_completion(info, out);
     prs_lf_caps_immediate(info, &trait, out);
+}
+
+bool prs_lf_refuses_empty(const struct fi_info *info)
+{
+    return prs_lf_trait_of(info->fabric_attr->prov_name).refuses_empty;
 }
 
 enum fi_op prs_lf_atomic_op(uint8_t atomic)

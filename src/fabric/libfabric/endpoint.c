@@ -6,6 +6,7 @@
 
 #include <rdma/fi_cm.h>
 
+#include "fabric/libfabric/caps.h"
 #include "fabric/libfabric/internal.h"
 #include "fabric/libfabric/shm.h"
 #include "fabric/libfabric/status.h"
@@ -103,6 +104,11 @@ enum perseus_status prs_lf_endpoint_open(struct prs_fabric *base, struct prs_end
     enum perseus_status status = error == 0
                                      ? prs_lf_endpoint_check_bind(endpoint)
                                      : prs_lf_endpoint_fail(endpoint, "open an endpoint", error);
+    if (status == PERSEUS_OK && prs_lf_refuses_empty(fabric->info)) {
+        status = prs_lf_memory_register(fabric, endpoint, &endpoint->sink_word,
+                                        sizeof endpoint->sink_word, FI_REMOTE_WRITE,
+                                        PRS_MEMORY_HOST, &endpoint->sink_mr);
+    }
     if (status == PERSEUS_OK) {
         pthread_mutex_lock(&fabric->lock);
         if (fabric->first == NULL) {
@@ -136,11 +142,17 @@ void prs_lf_endpoint_close(struct prs_endpoint *base)
     if (endpoint->ep != NULL) {
         fi_close(&endpoint->ep->fid);
     }
+    if (endpoint->shm_name[0] != '\0') {
+        prs_lf_shm_remove(endpoint->shm_name); /* if opening failed half-way */
+    }
     if (endpoint->cq != NULL) {
         fi_close(&endpoint->cq->fid);
     }
     if (endpoint->av != NULL) {
         fi_close(&endpoint->av->fid);
+    }
+    if (endpoint->sink_mr != NULL) {
+        fi_close(&endpoint->sink_mr->fid);
     }
     prs_lf_pool_finish(&endpoint->pool);
     prs_lf_peers_finish(endpoint);

@@ -4,6 +4,7 @@
 #include "fabric/libfabric/choose.h"
 #include "fabric/libfabric/internal.h"
 #include "fabric/libfabric/libfabric.h"
+#include "fabric/libfabric/process.h"
 #include "fabric/libfabric/shm.h"
 #include "fabric/libfabric/status.h"
 
@@ -35,6 +36,8 @@ static enum perseus_status prs_lf_fabric_open(const struct prs_fabric_config *co
     }
     fabric->base.ops = &prs_libfabric_ops;
     fabric->log = config->log;
+    fabric->clock = config->clock.now_ns != NULL ? config->clock : prs_clock_monotonic();
+    fabric->process_space = prs_lf_process_space();
     pthread_mutex_init(&fabric->lock, NULL);
     enum perseus_status status =
         prs_lf_choose(config, &fabric->info, fabric->bind, sizeof fabric->bind);

@@ -27,6 +27,8 @@ struct prs_lf_endpoint;
 struct prs_lf_fabric {
     struct prs_fabric base;
     const struct prs_log *log;
+    struct prs_clock clock;
+    uint64_t process_space;
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
@@ -50,11 +52,22 @@ struct prs_lf_remote {
     bool key_mapped; /* FI_MR_RAW */
 };
 
+/* Eight bytes at every endpoint that nobody reads: where an empty put goes whose immediate is all
+ * it carries, with providers that cannot write nothing. */
+struct prs_lf_sink {
+    uint64_t address, key;
+};
+
 struct prs_lf_peer {
     fi_addr_t address;
-    int pidfd; /* watches the peer's process where the provider cannot; -1 */
+    struct prs_lf_sink sink; /* key 0: an empty put is sent as it is */
+    uint32_t in_flight;      /* operations the provider has */
+    int process;             /* process.h; -1: on another host, or ourselves */
     bool lost;
-    char shm_name[PRS_LF_SHM_NAME_MAX];
+    bool ended;    /* its process has; since `since_ns` */
+    bool refusing; /* nothing but AGAIN, with nothing in flight; since `since_ns` */
+    uint64_t since_ns;
+    char shm_name[PRS_LF_SHM_NAME_MAX]; /* "": has no file */
 };
 
 struct prs_lf_endpoint {
@@ -65,6 +78,8 @@ struct prs_lf_endpoint {
     struct prs_lf_peer *peers;
     uint32_t peer_count, peer_capacity;
     struct prs_lf_pool pool;
+    struct fid_mr *sink_mr; /* NULL unless the provider needs sinks */
+    uint64_t sink_word;
     struct prs_lf_context *held; /* posted with MORE and not yet given to the provider (post.c) */
     struct prs_lf_context *settled_first, *settled_last; /* outcomes poll has yet to report */
     uint32_t polls;
@@ -115,11 +130,16 @@ enum perseus_status prs_lf_connect(struct prs_endpoint *endpoint, const void *ad
 enum perseus_status prs_lf_address_pack(const struct prs_lf_endpoint *endpoint, void *out,
                                         size_t *bytes);
 void prs_lf_peers_finish(struct prs_lf_endpoint *endpoint);
+/* Whether nothing can be sent to it any more; says so the first time. */
+bool prs_lf_peer_is_lost(struct prs_lf_endpoint *endpoint, uint32_t peer);
 /* Ends a peer and says so once. */
-void prs_lf_peer_lose(struct prs_lf_endpoint *endpoint, uint32_t peer, const char *what,
-                      const char *provider_text);
-/* Looks at one watched process. */
+void prs_lf_peer_lose(struct prs_lf_endpoint *endpoint, uint32_t peer, const char *why);
+/* Looks after one peer: whether its process lives, and, some time after it has ended, what the
+ * provider still keeps of its operations. */
 void prs_lf_peers_watch(struct prs_lf_endpoint *endpoint);
+/* The provider has refused a post to this peer with "try again". Returns AGAIN, or PEER_LOST when
+ * it has done nothing else for too long. */
+enum perseus_status prs_lf_peer_refused(struct prs_lf_endpoint *endpoint, uint32_t peer);
 
 /* post.c */
 enum perseus_status prs_lf_post(struct prs_endpoint *endpoint, const struct prs_op *op);

@@ -1,25 +1,36 @@
-#include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <unistd.h>
 
 #include <rdma/fi_cm.h>
 
 #include "fabric/libfabric/internal.h"
+#include "fabric/libfabric/process.h"
 #include "fabric/libfabric/shm.h"
 #include "fabric/libfabric/status.h"
 
 #define PRS_LF_ADDRESS_MAGIC 0x31414c50u /* "PLA1" */
 
+/* How long a provider has, after a peer's process has ended, to return what it holds: connections
+ * return it within a moment and may still be writing into the buffer of a get until then. */
+#define PRS_LF_RETURN_NS UINT64_C(500000000)
+
+/* A last resort for peers of other hosts that were gone before the first contact: connecting to
+ * them is refused for ever, as "try again". Longer than any start-up, so that a peer that is merely
+ * slow to poll is not given up; callers have shorter deadlines of their own. */
+#define PRS_LF_REFUSING_NS UINT64_C(60000000000)
+
+#define PRS_LF_PROCESS_ENDED "its process has ended"
+
 /* How an endpoint is reached. All hosts of a job are little-endian. */
 struct prs_lf_address_blob {
     uint32_t magic;
     uint32_t format; /* FI_SOCKADDR_IN, FI_ADDR_STR... */
+    uint64_t process_space;
     int32_t pid;
     uint32_t address_bytes;
-    unsigned char address[PRS_ADDRESS_MAX - 16];
+    struct prs_lf_sink sink;
+    unsigned char address[PRS_ADDRESS_MAX - 40];
 };
 _Static_assert(sizeof(struct prs_lf_address_blob) == PRS_ADDRESS_MAX,
                "an endpoint's address has no padding");
@@ -33,8 +44,14 @@ enum perseus_status prs_lf_address_pack(const struct prs_lf_endpoint *endpoint, 
     struct prs_lf_address_blob blob = {
         .magic = PRS_LF_ADDRESS_MAGIC,
         .format = fabric->info->addr_format,
+        .process_space = fabric->process_space,
         .pid = (int32_t)getpid(),
     };
+    if (endpoint->sink_mr != NULL) {
+        bool is_virtual = fabric->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
+        blob.sink.address = is_virtual ? (uint64_t)(uintptr_t)&endpoint->sink_word : 0;
+        blob.sink.key = fi_mr_key(endpoint->sink_mr);
+    }
     size_t address_bytes = sizeof blob.address;
     int error = fi_getname(&endpoint->ep->fid, blob.address, &address_bytes);
     if (error != 0) {
@@ -90,24 +107,24 @@ static enum perseus_status prs_lf_peers_reserve(struct prs_lf_endpoint *endpoint
     return PERSEUS_OK;
 }
 
-/* shm has no connection that could break: a post to a dead process waits for ever. So the process
- * itself is watched. */
-static enum perseus_status prs_lf_peer_watch(struct prs_lf_endpoint *endpoint,
-                                             const struct prs_lf_address_blob *blob,
-                                             struct prs_lf_peer *peer)
+static enum perseus_status prs_lf_peer_find_process(const struct prs_lf_endpoint *endpoint,
+                                                    const struct prs_lf_address_blob *blob,
+                                                    struct prs_lf_peer *peer)
 {
-    const char *name = (const char *)blob->address;
-    const char *mark = strstr(name, "://");
-    name = mark != NULL ? mark + 3 : name;
-    if (!prs_lf_shm_name_is_ours(name) || strlen(name) >= sizeof peer->shm_name) {
+    const struct prs_lf_fabric *fabric = prs_lf_fabric_of(endpoint->base.fabric);
+    if (blob->process_space != fabric->process_space || blob->pid == getpid()) {
         return PERSEUS_OK;
     }
-    strcpy(peer->shm_name, name);
-    peer->pidfd = pidfd_open(blob->pid, 0);
-    if (peer->pidfd < 0 && errno == ESRCH) {
-        return prs_fail(prs_lf_log(endpoint), PERSEUS_PEER_LOST,
-                        "process %d, whose address was given as peer %u, has ended: %s", blob->pid,
-                        endpoint->peer_count, prs_lf_advice(PERSEUS_PEER_LOST));
+    bool ended = false;
+    peer->process = prs_lf_process_watch(blob->pid, &ended);
+    if (ended) {
+        return prs_fail(fabric->log, PERSEUS_PEER_LOST,
+                        "process %d, whose address was given as peer %u, has ended: look at that "
+                        "PE's own log",
+                        blob->pid, endpoint->peer_count);
+    }
+    if (prs_lf_shm_is(fabric->info)) {
+        strncpy(peer->shm_name, (const char *)blob->address, sizeof peer->shm_name - 1);
     }
     return PERSEUS_OK;
 }
@@ -123,17 +140,15 @@ enum perseus_status prs_lf_connect(struct prs_endpoint *base, const void *addres
     if (status != PERSEUS_OK) {
         return status;
     }
-    struct prs_lf_peer peer = {.pidfd = -1};
-    if (prs_lf_shm_is(fabric->info)) {
-        status = prs_lf_peer_watch(endpoint, &blob, &peer);
-        if (status != PERSEUS_OK) {
-            return status;
-        }
+    struct prs_lf_peer peer = {.process = -1, .sink = blob.sink};
+    status = prs_lf_peer_find_process(endpoint, &blob, &peer);
+    if (status != PERSEUS_OK) {
+        return status;
     }
     int inserted = fi_av_insert(endpoint->av, blob.address, 1, &peer.address, 0, NULL);
     if (inserted != 1) {
-        if (peer.pidfd >= 0) {
-            close(peer.pidfd);
+        if (peer.process >= 0) {
+            close(peer.process);
         }
         return prs_fail(fabric->log, PERSEUS_INVALID_ARGUMENT,
                         "%s does not take the address of peer %u: %s", fabric->base.caps.provider,
@@ -148,24 +163,43 @@ enum perseus_status prs_lf_connect(struct prs_endpoint *base, const void *addres
 void prs_lf_peers_finish(struct prs_lf_endpoint *endpoint)
 {
     for (uint32_t i = 0; i < endpoint->peer_count; i++) {
-        if (endpoint->peers[i].pidfd >= 0) {
-            close(endpoint->peers[i].pidfd);
+        if (endpoint->peers[i].process >= 0) {
+            close(endpoint->peers[i].process);
         }
     }
     free(endpoint->peers);
 }
 
-void prs_lf_peer_lose(struct prs_lf_endpoint *endpoint, uint32_t index, const char *what,
-                      const char *provider_text)
+bool prs_lf_peer_is_lost(struct prs_lf_endpoint *endpoint, uint32_t index)
+{
+    if (endpoint->peers[index].ended) {
+        prs_lf_peer_lose(endpoint, index, PRS_LF_PROCESS_ENDED);
+    }
+    return endpoint->peers[index].lost;
+}
+
+void prs_lf_peer_lose(struct prs_lf_endpoint *endpoint, uint32_t index, const char *why)
 {
     struct prs_lf_peer *peer = &endpoint->peers[index];
     if (peer->lost) {
         return;
     }
     peer->lost = true;
-    prs_log(prs_lf_log(endpoint), PERSEUS_LOG_ERROR,
-            "peer %u is lost: %s failed with %s (%s); %s; nothing more is sent to it", index, what,
-            provider_text, endpoint->base.fabric->caps.provider, prs_lf_advice(PERSEUS_PEER_LOST));
+    prs_fail(prs_lf_log(endpoint), PERSEUS_PEER_LOST,
+             "peer %u is lost: %s (%s); %s; nothing more is sent to it", index, why,
+             endpoint->base.fabric->caps.provider, prs_lf_advice(PERSEUS_PEER_LOST));
+}
+
+/* What the provider still has of an ended peer it will not return: stranded (context.h). */
+static void prs_lf_peer_strand(struct prs_lf_endpoint *endpoint, uint32_t index)
+{
+    struct prs_lf_context *context;
+    while (endpoint->peers[index].in_flight > 0 &&
+           (context = prs_lf_pool_find_unsettled(&endpoint->pool, index)) != NULL) {
+        endpoint->peers[index].in_flight--;
+        endpoint->pool.stranded++;
+        prs_lf_settle(endpoint, context, PERSEUS_PEER_LOST);
+    }
 }
 
 void prs_lf_peers_watch(struct prs_lf_endpoint *endpoint)
@@ -173,18 +207,43 @@ void prs_lf_peers_watch(struct prs_lf_endpoint *endpoint)
     if (endpoint->peer_count == 0) {
         return;
     }
+    const struct prs_lf_fabric *fabric = prs_lf_fabric_of(endpoint->base.fabric);
     uint32_t index = endpoint->watch_next++ % endpoint->peer_count;
     struct prs_lf_peer *peer = &endpoint->peers[index];
-    struct pollfd watched = {.fd = peer->pidfd, .events = POLLIN};
-    if (peer->lost || peer->pidfd < 0 || poll(&watched, 1, 0) != 1) {
-        return;
+    if (!peer->ended && prs_lf_process_ended(peer->process)) {
+        peer->ended = true;
+        peer->since_ns = prs_clock_now_ns(&fabric->clock);
+        if (peer->shm_name[0] != '\0') {
+            prs_lf_shm_remove(peer->shm_name);
+        }
     }
-    prs_lf_peer_lose(endpoint, index, "its process", "exit");
-    prs_lf_shm_remove(peer->shm_name);
-    /* The provider will return none of these: they are stranded (context.h). */
-    struct prs_lf_context *context;
-    while ((context = prs_lf_pool_find_unsettled(&endpoint->pool, index)) != NULL) {
-        endpoint->pool.stranded++;
-        prs_lf_settle(endpoint, context, PERSEUS_PEER_LOST);
+    /* Without business between us its end is none of ours: it may have finished before us. */
+    if (peer->ended && peer->in_flight > 0) {
+        prs_lf_peer_lose(endpoint, index, PRS_LF_PROCESS_ENDED);
     }
+    if (peer->ended && peer->in_flight > 0 &&
+        prs_clock_now_ns(&fabric->clock) - peer->since_ns >= PRS_LF_RETURN_NS) {
+        prs_lf_peer_strand(endpoint, index);
+    }
+}
+
+enum perseus_status prs_lf_peer_refused(struct prs_lf_endpoint *endpoint, uint32_t index)
+{
+    const struct prs_lf_fabric *fabric = prs_lf_fabric_of(endpoint->base.fabric);
+    struct prs_lf_peer *peer = &endpoint->peers[index];
+    /* With operations in flight, to it or to many others, AGAIN is ordinary back-pressure. */
+    if (peer->in_flight > 0 || endpoint->pool.lent > endpoint->pool.limit / 2) {
+        peer->refusing = false;
+        return PERSEUS_AGAIN;
+    }
+    uint64_t now_ns = prs_clock_now_ns(&fabric->clock);
+    if (!peer->refusing) {
+        peer->refusing = true;
+        peer->since_ns = now_ns;
+    }
+    if (now_ns - peer->since_ns < PRS_LF_REFUSING_NS) {
+        return PERSEUS_AGAIN;
+    }
+    prs_lf_peer_lose(endpoint, index, "no connection to it for 60 seconds");
+    return PERSEUS_PEER_LOST;
 }

@@ -5,6 +5,7 @@
 #include <rdma/fi_errno.h>
 
 #include "fabric/libfabric/internal.h"
+#include "fabric/libfabric/process.h"
 #include "fabric/libfabric/status.h"
 
 #define PRS_LF_READ_MAX 32
@@ -58,6 +59,8 @@ static bool prs_lf_returned(struct prs_lf_endpoint *endpoint, struct prs_lf_cont
     bool reports = !stranded && (status != PERSEUS_OK || !(context->op.flags & PRS_OP_UNTRACKED));
     if (stranded) {
         endpoint->pool.stranded--;
+    } else {
+        endpoint->peers[context->op.peer].in_flight--;
     }
     if (reports) {
         *event = (struct prs_event){
@@ -74,15 +77,33 @@ static bool prs_lf_returned(struct prs_lf_endpoint *endpoint, struct prs_lf_cont
 static bool prs_lf_entry(struct prs_lf_endpoint *endpoint, const struct fi_cq_data_entry *entry,
                          struct prs_event *event)
 {
-    if (entry->flags & FI_REMOTE_CQ_DATA) {
+    /* Not by FI_REMOTE_CQ_DATA alone: sockets sets that at the source, too. */
+    if (entry->flags & FI_REMOTE_WRITE) {
+        if (!(entry->flags & FI_REMOTE_CQ_DATA)) {
+            return false; /* told because of FI_RMA_EVENT */
+        }
         *event = (struct prs_event){
             .kind = PRS_EVENT_IMMEDIATE, .peer = PRS_PEER_UNKNOWN, .immediate = entry->data};
         return true;
     }
     if (entry->op_context == NULL) {
-        return false; /* a peer's write without immediate, told because of FI_RMA_EVENT */
+        return false;
     }
     return prs_lf_returned(endpoint, entry->op_context, PERSEUS_OK, event);
+}
+
+/* What an error completion means. We cancel nothing ourselves: a provider that returns an operation
+ * as canceled has given up its connection. And whatever the error of a dead process is called
+ * (sockets: "input/output error"), it is that the peer is gone. */
+static enum perseus_status prs_lf_error_status(const struct prs_lf_endpoint *endpoint,
+                                               const struct prs_lf_context *context, int error)
+{
+    enum perseus_status status = prs_lf_status(error);
+    if (status == PERSEUS_CANCELED ||
+        prs_lf_process_ended(endpoint->peers[context->op.peer].process)) {
+        return PERSEUS_PEER_LOST;
+    }
+    return status == PERSEUS_OK || status == PERSEUS_AGAIN ? PERSEUS_IO : status;
 }
 
 /* Reads one error off the queue. Returns whether *event was filled. */
@@ -104,14 +125,11 @@ static bool prs_lf_error_entry(struct prs_lf_endpoint *endpoint, struct prs_even
         return false;
     }
     struct prs_lf_context *context = entry.op_context;
-    enum perseus_status status = prs_lf_status(entry.err);
-    if (status == PERSEUS_OK || status == PERSEUS_AGAIN) {
-        status = PERSEUS_IO;
-    }
-    char what[96];
-    snprintf(what, sizeof what, "%s of %llu bytes", prs_lf_op_name(context->op.kind),
-             (unsigned long long)context->op.bytes);
-    prs_lf_peer_lose(endpoint, context->op.peer, what, words);
+    enum perseus_status status = prs_lf_error_status(endpoint, context, entry.err);
+    char why[320];
+    snprintf(why, sizeof why, "%s failed with %s", prs_lf_op_name(context->op.kind),
+             entry.err == FI_ECANCELED ? "a broken connection" : words);
+    prs_lf_peer_lose(endpoint, context->op.peer, why);
     return prs_lf_returned(endpoint, context, status, event);
 }
 

@@ -1,6 +1,8 @@
+#include <stdio.h>
 #include <string.h>
 
 #include <rdma/fi_atomic.h>
+#include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
 #include "fabric/libfabric/caps.h"
@@ -33,7 +35,7 @@ static bool prs_lf_op_uses_local(const struct prs_op *op)
            (op->kind == PRS_OP_PUT && !(op->flags & PRS_OP_INLINE) && op->bytes > 0);
 }
 
-static enum perseus_status prs_lf_op_check(const struct prs_lf_endpoint *endpoint,
+static enum perseus_status prs_lf_op_check(struct prs_lf_endpoint *endpoint,
                                            const struct prs_op *op)
 {
     const struct prs_log *log = prs_lf_log(endpoint);
@@ -42,8 +44,8 @@ static enum perseus_status prs_lf_op_check(const struct prs_lf_endpoint *endpoin
                         "an operation to peer %u: this endpoint is connected to %u", op->peer,
                         endpoint->peer_count);
     }
-    if (endpoint->peers[op->peer].lost) {
-        return PERSEUS_PEER_LOST; /* said when it was lost */
+    if (prs_lf_peer_is_lost(endpoint, op->peer)) {
+        return PERSEUS_PEER_LOST;
     }
     enum perseus_status status = prs_op_check(&endpoint->base, op, log);
     if (status != PERSEUS_OK) {
@@ -97,11 +99,17 @@ static ssize_t prs_lf_submit_rma(struct prs_lf_endpoint *endpoint, struct prs_lf
     struct iovec local = {.iov_base = prs_lf_local(context, &descriptor), .iov_len = bytes};
     struct fi_rma_iov target = {
         .addr = remote->address + op->remote_offset, .len = bytes, .key = remote->key};
+    const struct prs_lf_peer *peer = &endpoint->peers[op->peer];
+    if (bytes == 0 && peer->sink.key != 0) {
+        local.iov_len = PRS_LF_WORD_BYTES;
+        target = (struct fi_rma_iov){
+            .addr = peer->sink.address, .len = PRS_LF_WORD_BYTES, .key = peer->sink.key};
+    }
     struct fi_msg_rma message = {
         .msg_iov = &local,
         .desc = &descriptor,
         .iov_count = 1,
-        .addr = endpoint->peers[op->peer].address,
+        .addr = peer->address,
         .rma_iov = &target,
         .rma_iov_count = 1,
         .context = context,
@@ -147,6 +155,26 @@ static ssize_t prs_lf_submit_atomic(struct prs_lf_endpoint *endpoint,
     return fi_fetch_atomicmsg(endpoint->ep, &message, &result, &result_descriptor, 1, flags);
 }
 
+/* A post that failed. Either the operation is at fault, or the way to its peer. */
+static enum perseus_status prs_lf_refusal(struct prs_lf_endpoint *endpoint, const struct prs_op *op,
+                                          ssize_t error)
+{
+    enum perseus_status status = prs_lf_status(error);
+    if (status == PERSEUS_INVALID_ARGUMENT || status == PERSEUS_NOT_SUPPORTED ||
+        status == PERSEUS_OUT_OF_MEMORY || status == PERSEUS_LIMIT) {
+        return prs_fail(prs_lf_log(endpoint), status,
+                        "%s refuses a %s of %llu bytes to peer %u: %s; %s",
+                        endpoint->base.fabric->caps.provider, prs_lf_op_name(op->kind),
+                        (unsigned long long)prs_lf_op_bytes(op), op->peer, prs_lf_error_text(error),
+                        prs_lf_advice(status));
+    }
+    char why[128];
+    snprintf(why, sizeof why, "%s refused with %s", prs_lf_op_name(op->kind),
+             prs_lf_error_text(error));
+    prs_lf_peer_lose(endpoint, op->peer, why);
+    return PERSEUS_PEER_LOST;
+}
+
 /* Gives the operation to the provider. On OK the provider owns the context. */
 static enum perseus_status prs_lf_submit(struct prs_lf_endpoint *endpoint,
                                          struct prs_lf_context *context, uint64_t more)
@@ -158,18 +186,14 @@ static enum perseus_status prs_lf_submit(struct prs_lf_endpoint *endpoint,
                         : prs_lf_submit_rma(endpoint, context, flags);
     if (error == 0) {
         context->with_provider = true;
+        endpoint->peers[op->peer].in_flight++;
+        endpoint->peers[op->peer].refusing = false;
         return PERSEUS_OK;
     }
-    enum perseus_status status = prs_lf_status(error);
-    if (status == PERSEUS_PEER_LOST) {
-        prs_lf_peer_lose(endpoint, op->peer, prs_lf_op_name(op->kind), prs_lf_error_text(error));
-    } else if (status != PERSEUS_AGAIN) {
-        prs_fail(prs_lf_log(endpoint), status, "%s refuses a %s of %llu bytes to peer %u: %s; %s",
-                 endpoint->base.fabric->caps.provider, prs_lf_op_name(op->kind),
-                 (unsigned long long)prs_lf_op_bytes(op), op->peer, prs_lf_error_text(error),
-                 prs_lf_advice(status));
+    if (error == -FI_EAGAIN) {
+        return prs_lf_peer_refused(endpoint, op->peer);
     }
-    return status;
+    return prs_lf_refusal(endpoint, op, error);
 }
 
 static void prs_lf_fill_slot(struct prs_lf_context *context)
@@ -196,7 +220,7 @@ static enum perseus_status prs_lf_release_held(struct prs_lf_endpoint *endpoint,
     if (context == NULL) {
         return PERSEUS_OK;
     }
-    enum perseus_status status = endpoint->peers[context->op.peer].lost
+    enum perseus_status status = prs_lf_peer_is_lost(endpoint, context->op.peer)
                                      ? PERSEUS_PEER_LOST
                                      : prs_lf_submit(endpoint, context, more);
     if (status == PERSEUS_AGAIN) {

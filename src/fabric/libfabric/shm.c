@@ -9,10 +9,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fabric/libfabric/choose.h"
+#include "fabric/libfabric/process.h"
 
 #define PRS_LF_SHM_PREFIX_MAX 48
 
@@ -21,15 +21,11 @@ bool prs_lf_shm_is(const struct fi_info *info)
     return prs_lf_provider_is(info->fabric_attr->prov_name, "shm");
 }
 
-/* Containers may share /dev/shm without sharing process ids: the namespace is part of the name, so
- * that nobody takes another container's live process for a dead one. */
+/* Containers may share /dev/shm without sharing process ids: the space the ids belong to is part of
+ * the name, so that nobody takes another container's live process for a dead one. */
 static void prs_lf_shm_prefix(char out[PRS_LF_SHM_PREFIX_MAX])
 {
-    struct stat pid_namespace = {0};
-    if (stat("/proc/self/ns/pid", &pid_namespace) != 0) {
-        pid_namespace.st_ino = 0;
-    }
-    snprintf(out, PRS_LF_SHM_PREFIX_MAX, "perseus-%" PRIuMAX "-", (uintmax_t)pid_namespace.st_ino);
+    snprintf(out, PRS_LF_SHM_PREFIX_MAX, "perseus-%016" PRIx64 "-", prs_lf_process_space());
 }
 
 void prs_lf_shm_name(char *out, size_t bytes)
@@ -43,16 +39,10 @@ void prs_lf_shm_name(char *out, size_t bytes)
     snprintf(out, bytes, "%s%d-%016" PRIx64, prefix, (int)getpid(), random);
 }
 
-bool prs_lf_shm_name_is_ours(const char *name)
+void prs_lf_shm_remove(const char *address)
 {
-    char prefix[PRS_LF_SHM_PREFIX_MAX];
-    prs_lf_shm_prefix(prefix);
-    return strncmp(name, prefix, strlen(prefix)) == 0;
-}
-
-void prs_lf_shm_remove(const char *name)
-{
-    shm_unlink(name);
+    const char *mark = strstr(address, "://");
+    shm_unlink(mark != NULL ? mark + 3 : address);
 }
 
 void prs_lf_shm_sweep(void)

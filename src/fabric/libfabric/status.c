@@ -58,7 +58,7 @@ const char *prs_lf_advice(enum perseus_status status)
 {
     switch (status) {
     case PERSEUS_PEER_LOST:
-        return "its process ended or the network between failed: look at that PE's own log";
+        return "look at that PE's own log, and if it has none at the network between";
     case PERSEUS_OUT_OF_MEMORY:
         return "raise the memory limit, or the locked-memory limit (ulimit -l) if the provider "
                "pins";

@@ -1,0 +1,44 @@
+#include "fabric/libfabric/process.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/pidfd.h>
+#include <sys/stat.h>
+
+static uint64_t prs_lf_mix(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ (hash >> 29);
+}
+
+uint64_t prs_lf_process_space(void)
+{
+    uint64_t hash = 0;
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file != NULL) {
+        int byte;
+        while ((byte = fgetc(file)) != EOF) {
+            hash = prs_lf_mix(hash, (uint64_t)byte);
+        }
+        fclose(file);
+    }
+    struct stat pid_namespace;
+    if (stat("/proc/self/ns/pid", &pid_namespace) == 0) {
+        hash = prs_lf_mix(hash, pid_namespace.st_ino);
+    }
+    return hash;
+}
+
+int prs_lf_process_watch(pid_t pid, bool *out_ended)
+{
+    int watch = pidfd_open(pid, 0);
+    *out_ended = watch < 0 && errno == ESRCH;
+    return watch;
+}
+
+bool prs_lf_process_ended(int watch)
+{
+    struct pollfd watched = {.fd = watch, .events = POLLIN};
+    return watch >= 0 && poll(&watched, 1, 0) == 1;
+}
