@@ -20,6 +20,7 @@ static const struct row rows[] = {
      "what share of the put-only ceiling each protocol and ordering mode leaves"},
     {"bench", "alltoall", prs_tool_bench_alltoall,
      "a dispatch-shaped all-to-all, latency and bandwidth fitted"},
+    {"bench", "ring", prs_tool_bench_ring, "descriptors per second through the channel ring"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
