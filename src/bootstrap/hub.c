@@ -363,3 +363,8 @@ void prs_hub_report_death(struct prs_hub *hub, int rank)
     prs_star_report_death(hub->star, rank);
     settle(hub);
 }
+
+int prs_hub_first_lost(const struct prs_hub *hub)
+{
+    return prs_star_first_lost(hub->star);
+}

@@ -24,5 +24,7 @@ int prs_hub_take_fd(struct prs_hub *hub, int rank);
 enum perseus_status prs_hub_serve(struct prs_hub *hub, uint32_t timeout_ms);
 /* Tells every remaining PE that `rank` died (the launcher saw its exit). */
 void prs_hub_report_death(struct prs_hub *hub, int rank);
+/* The rank whose loss ended the job, or -1: the cause, when others have ended in consequence. */
+int prs_hub_first_lost(const struct prs_hub *hub);
 
 #endif

@@ -104,7 +104,7 @@ static enum perseus_status explain(struct prs_member *member, bool is_joining)
     case PERSEUS_PEER_LOST:
         return prs_fail(&member->log, PERSEUS_PEER_LOST,
                         failed.detail == PRS_WIRE_LEFT
-                            ? "PE %d has finalized while this PE still makes collective calls: "
+                            ? "PE %d has finalized, but another PE still makes collective calls: "
                               "every PE must make the same ones"
                             : "PE %d died, and with it the job: see its last messages",
                         rank);

@@ -41,7 +41,7 @@ struct prs_star {
     int size, n_slots, n_strangers;
     int n_joined; /* ever */
     int n_gone;
-    int leaver; /* a rank that left with BYE, or -1 */
+    int leaver; /* the first rank that left with BYE, or -1 */
     uint64_t now_ns;
     struct conn *conns;
     struct rank *ranks;
@@ -421,7 +421,7 @@ static void on_bye(struct prs_star *star, struct conn *conn)
 {
     close_soon(star, conn);
     set_gone(star, conn->rank);
-    star->leaver = conn->rank;
+    star->leaver = star->leaver < 0 ? conn->rank : star->leaver;
     if (star->is_open) {
         fail(star, PERSEUS_PEER_LOST, conn->rank, PRS_WIRE_LEFT);
     }
@@ -560,6 +560,11 @@ void prs_star_finish(struct prs_star *star)
 bool prs_star_has_failed(const struct prs_star *star)
 {
     return star->failure.status != PERSEUS_OK;
+}
+
+int prs_star_first_lost(const struct prs_star *star)
+{
+    return star->failure.status == PERSEUS_PEER_LOST ? (int)star->failure_rank : -1;
 }
 
 bool prs_star_owes(const struct prs_star *star)

@@ -59,6 +59,8 @@ void prs_star_finish(struct prs_star *star);
 
 /* Gathering has ended for good, see above. */
 bool prs_star_has_failed(const struct prs_star *star);
+/* The rank whose loss that was, or -1. */
+int prs_star_first_lost(const struct prs_star *star);
 /* Some output is not written yet. */
 bool prs_star_owes(const struct prs_star *star);
 /* Every rank has joined at some time: nobody else is welcome. */

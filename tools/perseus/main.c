@@ -16,6 +16,7 @@ struct row {
 /* A sub-command is a row here and a file of its own. */
 static const struct row rows[] = {
     {NULL, "info", prs_tool_info, "fabrics here, what each grants, and the ordering mode to use"},
+    {NULL, "run", prs_tool_run, "a program as the PEs of one job on this host"},
     {"bench", "put-signal", prs_tool_bench_put_signal,
      "what share of the put-only ceiling each protocol and ordering mode leaves"},
     {"bench", "alltoall", prs_tool_bench_alltoall,

@@ -10,6 +10,18 @@
 
 enum { PRS_WORD_MAX = 64 };
 
+/* A name of one letter has one dash: -n N. */
+static const char *dashes(const struct prs_option *option)
+{
+    return option->name[1] == '\0' ? "-" : "--";
+}
+
+static bool is_option(const char *word)
+{
+    return word[0] == '-' && word[1] != '\0' &&
+           (word[1] == '-' ? word[2] != '\0' : word[2] == '\0');
+}
+
 static void print_help(const struct prs_command *command)
 {
     printf("usage: %s [options]%s%s\n\n%s\n\noptions:\n", command->name,
@@ -18,7 +30,8 @@ static void print_help(const struct prs_command *command)
     for (size_t i = 0; i < command->n_options; i++) {
         const struct prs_option *option = &command->options[i];
         char left[PRS_WORD_MAX];
-        snprintf(left, sizeof left, "--%s%s%s", option->name, option->argument != NULL ? " " : "",
+        snprintf(left, sizeof left, "%s%s%s%s", dashes(option), option->name,
+                 option->argument != NULL ? " " : "",
                  option->argument != NULL ? option->argument : "");
         const char *line = option->help;
         for (const char *indent = left; line != NULL; indent = "") {
@@ -57,23 +70,25 @@ static const struct prs_option *find_option(const struct prs_command *command, c
 /* Handles argv[*index], an option, and its value; advances past both. False: a mistake, told. */
 static bool parse_one(const struct prs_command *command, int argc, char **argv, int *index)
 {
-    const char *name = argv[*index] + 2;
+    const char *word = argv[*index];
+    const char *name = word + (word[1] == '-' ? 2 : 1);
     const char *equals = strchr(name, '=');
     size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
     const struct prs_option *option = find_option(command, name, length);
     *index += 1;
-    if (option == NULL) {
-        prs_command_mistake(command, "unknown option --%.*s", (int)length, name);
+    if (option == NULL || name - word != (ptrdiff_t)strlen(dashes(option))) {
+        prs_command_mistake(command, "unknown option %.*s", (int)(name - word + length), word);
         return false;
     }
     const char *value = equals != NULL ? equals + 1 : NULL;
     if (option->argument == NULL && value != NULL) {
-        prs_command_mistake(command, "--%s takes no value", option->name);
+        prs_command_mistake(command, "%s%s takes no value", dashes(option), option->name);
         return false;
     }
     if (option->argument != NULL && value == NULL) {
         if (*index == argc) {
-            prs_command_mistake(command, "--%s needs a value: %s", option->name, option->argument);
+            prs_command_mistake(command, "%s%s needs a value: %s", dashes(option), option->name,
+                                option->argument);
             return false;
         }
         value = argv[*index];
@@ -81,7 +96,8 @@ static bool parse_one(const struct prs_command *command, int argc, char **argv, 
     }
     const char *expected = option->parse(value, option->target);
     if (expected != NULL) {
-        prs_command_mistake(command, "--%s %s: expected %s", option->name, value, expected);
+        prs_command_mistake(command, "%s%s %s: expected %s", dashes(option), option->name, value,
+                            expected);
         return false;
     }
     return true;
@@ -91,7 +107,7 @@ bool prs_command_parse(const struct prs_command *command, int argc, char **argv,
                        int *out_exit)
 {
     int index = 1;
-    while (index < argc && strncmp(argv[index], "--", 2) == 0 && argv[index][2] != '\0') {
+    while (index < argc && is_option(argv[index])) {
         if (strcmp(argv[index], "--help") == 0) {
             print_help(command);
             *out_exit = PRS_EXIT_OK;

@@ -1,7 +1,8 @@
 /*
  * options.h: one table per command is its parser and its --help.
  *
- * `--name value` and `--name=value` are the same; `--` ends the options. Errors go to stderr in one
+ * `--name value` and `--name=value` are the same; a name of one letter has one dash: `-n 4`. `--`
+ * ends the options. Errors go to stderr in one
  * line that names the option, what it got, what it takes, and where the help is.
  */
 #ifndef PRS_TOOLS_OPTIONS_H
@@ -12,7 +13,7 @@
 #include <stdint.h>
 
 struct prs_option {
-    const char *name;     /* without the leading "--" */
+    const char *name;     /* without the leading dashes */
     const char *argument; /* word for its value in the help, NULL for a flag */
     const char *help;     /* may hold newlines */
     /* Stores the value (text is NULL for a flag) in target and returns NULL, or returns the words

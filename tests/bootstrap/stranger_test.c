@@ -1,0 +1,310 @@
+/* Whoever can reach the port of a tcp job, but does not know its secret, changes nothing. */
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "bootstrap/star.h"
+#include "bootstrap/stream.h"
+#include "bootstrap/unique_id.h"
+#include "bootstrap/wire.h"
+#include "job.h"
+
+enum { HELLO_BYTES = PRS_WIRE_HEADER_BYTES + PRS_WIRE_HELLO_BYTES };
+
+static struct prs_unique_id decode(const struct perseus_unique_id *id)
+{
+    struct prs_unique_id decoded;
+    memset(&decoded, 0, sizeof decoded);
+    prs_unique_id_decode(id, NULL, &decoded);
+    return decoded;
+}
+
+static int connect_to(const struct job *job)
+{
+    const struct prs_unique_id id = decode(&job->id);
+    return prs_stream_connect(&id.address, JOB_PATIENT_MS);
+}
+
+/* A good hello; the caller breaks it. */
+static void make_hello(const struct job *job, uint32_t rank, unsigned char out[HELLO_BYTES])
+{
+    const struct prs_unique_id id = decode(&job->id);
+    struct prs_wire_hello hello = {.size = (uint32_t)job->size, .timeout_ms = JOB_PATIENT_MS};
+    const struct prs_wire_header header = {PRS_WIRE_VERSION, PRS_WIRE_HELLO, rank,
+                                           PRS_WIRE_HELLO_BYTES};
+    memcpy(hello.secret, id.secret, sizeof hello.secret);
+    prs_wire_put_header(&header, out);
+    prs_wire_put_hello(&hello, out + PRS_WIRE_HEADER_BYTES);
+}
+
+/* Sends, then waits until the hub closes. Returns how many bytes of `answer` it sent before. */
+static size_t say(const struct job *job, const void *data, size_t bytes, unsigned char answer[64])
+{
+    size_t have = 0;
+    int fd = connect_to(job);
+    if (fd < 0) {
+        return 0;
+    }
+    if (send(fd, data, bytes, MSG_NOSIGNAL) == (ssize_t)bytes) {
+        struct pollfd pollfd = {.fd = fd, .events = POLLIN};
+        ssize_t n = 1;
+        while (n > 0 && have < 64 && poll(&pollfd, 1, JOB_PATIENT_MS) == 1) {
+            n = recv(fd, answer + have, 64 - have, 0);
+            have += n > 0 ? (size_t)n : 0;
+        }
+    }
+    close(fd);
+    return have;
+}
+
+/* The detail of the refusal, or 0 when there was none. */
+static uint32_t refusal(const struct job *job, const void *data, size_t bytes)
+{
+    unsigned char answer[64];
+    struct prs_wire_header header;
+    struct prs_wire_failed failed;
+    if (say(job, data, bytes, answer) != PRS_WIRE_HEADER_BYTES + PRS_WIRE_FAILED_BYTES ||
+        prs_wire_get_header(answer, &header) != PERSEUS_OK || header.type != PRS_WIRE_FAILED) {
+        return 0;
+    }
+    prs_wire_get_failed(answer + PRS_WIRE_HEADER_BYTES, &failed);
+    return failed.status == PERSEUS_INVALID_ARGUMENT ? failed.detail
+           : failed.status == PERSEUS_VERSION        ? 1000 + failed.detail
+                                                     : 0;
+}
+
+/* The job: all ranks but the last join and wait for it while strangers come. */
+struct stage {
+    struct job job;
+    atomic_int n_joined;
+    atomic_bool may_end;
+};
+
+static void gather_twice(struct job_pe *pe)
+{
+    struct stage *stage = pe->job->context;
+    JOB_CHECK(pe, pe->opened == PERSEUS_OK);
+    atomic_fetch_add(&stage->n_joined, 1);
+    JOB_CHECK(pe, pe->opened == PERSEUS_OK && job_gather(pe->bootstrap, 0, 100) == PERSEUS_OK);
+    while (!atomic_load(&stage->may_end)) {
+        job_sleep_ms(1);
+    }
+    JOB_CHECK(pe, pe->opened == PERSEUS_OK && job_gather(pe->bootstrap, 1, 70000) == PERSEUS_OK);
+    if (pe->opened == PERSEUS_OK) {
+        pe->bootstrap->ops->close(pe->bootstrap);
+        pe->bootstrap = NULL;
+    }
+}
+
+static void set_stage(struct stage *stage)
+{
+    job_init(&stage->job, JOB_TCP, 3, JOB_PATIENT_MS, gather_twice, stage);
+    atomic_init(&stage->n_joined, 0);
+    atomic_init(&stage->may_end, true);
+    job_start(&stage->job, 0);
+    job_start(&stage->job, 1);
+    while (atomic_load(&stage->n_joined) < 2) {
+        job_sleep_ms(1);
+    }
+}
+
+/* The job must end well, whatever came before. */
+static void leave_stage(struct stage *stage)
+{
+    job_start(&stage->job, 2);
+    job_finish(&stage->job);
+}
+
+static void wrong_hellos_are_refused_with_a_reason(void **state)
+{
+    (void)state;
+    struct stage stage;
+    struct job *job = &stage.job;
+    unsigned char hello[HELLO_BYTES];
+    set_stage(&stage);
+    for (int bit = 0; bit < 8 * PRS_WIRE_SECRET_BYTES; bit += 9) {
+        make_hello(job, 2, hello);
+        hello[PRS_WIRE_HEADER_BYTES + bit / 8] ^= (unsigned char)(1 << bit % 8);
+        assert_int_equal(refusal(job, hello, sizeof hello), PRS_WIRE_WRONG_SECRET);
+    }
+    make_hello(job, 2, hello);
+    hello[4] ^= 2; /* the version, with a wrong secret: that is all a stranger learns */
+    hello[PRS_WIRE_HEADER_BYTES] ^= 1;
+    assert_int_equal(refusal(job, hello, sizeof hello), PRS_WIRE_WRONG_SECRET);
+    hello[PRS_WIRE_HEADER_BYTES] ^= 1;
+    assert_int_equal(refusal(job, hello, sizeof hello), 1000 + PRS_WIRE_VERSION);
+    make_hello(job, 3, hello);
+    assert_int_equal(refusal(job, hello, sizeof hello), PRS_WIRE_WRONG_RANK);
+    make_hello(job, UINT32_MAX, hello);
+    assert_int_equal(refusal(job, hello, sizeof hello), PRS_WIRE_WRONG_RANK);
+    make_hello(job, 0, hello); /* joins by its socket pair only */
+    assert_int_equal(refusal(job, hello, sizeof hello), PRS_WIRE_DUPLICATE);
+    make_hello(job, 2, hello);
+    hello[PRS_WIRE_HEADER_BYTES + 16] ^= 1;
+    assert_int_equal(refusal(job, hello, sizeof hello), PRS_WIRE_WRONG_SIZE);
+    job_start(job, 2);
+    job_join(job);
+    assert_true(job_log_has(&job->log, "dropped a connection from 127.0.0.1:"));
+    assert_true(job_log_has(&job->log, "it does not know this job's secret"));
+    assert_true(job_log_has(&job->log, "more connections of strangers"));
+    assert_true(job_log_warnings(&job->log) <= 8 + 1); /* limited, however many there were */
+    job_finish(job);
+}
+
+static void a_second_pe_of_a_rank_is_refused(void **state)
+{
+    (void)state;
+    struct stage stage;
+    struct job_log log;
+    struct prs_bootstrap *bootstrap = NULL;
+    job_log_init(&log);
+    struct prs_log sink = job_log_sink(&log);
+    set_stage(&stage);
+    assert_int_equal(prs_bootstrap_open_tcp(&stage.job.id, 1, 3, JOB_PATIENT_MS, &sink, &bootstrap),
+                     PERSEUS_INVALID_ARGUMENT);
+    assert_true(job_log_has(&log, "another PE has joined as rank 1"));
+    leave_stage(&stage);
+}
+
+static void a_pe_with_another_secret_is_told_so(void **state)
+{
+    (void)state;
+    struct stage stage;
+    struct job_log log;
+    struct prs_bootstrap *bootstrap = NULL;
+    job_log_init(&log);
+    struct prs_log sink = job_log_sink(&log);
+    set_stage(&stage);
+    struct prs_unique_id id = decode(&stage.job.id);
+    struct perseus_unique_id other;
+    id.secret[15] ^= 0x80;
+    prs_unique_id_encode(&id, &other);
+    assert_int_equal(prs_bootstrap_open_tcp(&other, 2, 3, JOB_PATIENT_MS, &sink, &bootstrap),
+                     PERSEUS_INVALID_ARGUMENT);
+    assert_true(job_log_has(&log, "its unique id is of another job"));
+    leave_stage(&stage);
+}
+
+static void garbage_is_dropped_without_an_answer(void **state)
+{
+    (void)state;
+    static const char http[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    const uint64_t seed = 20240607;
+    struct prs_rng rng = prs_rng_seeded(seed);
+    struct stage stage;
+    unsigned char answer[64], noise[4096];
+    set_stage(&stage);
+    assert_int_equal(say(&stage.job, http, sizeof http, answer), 0);
+    for (int i = 0; i < 50; i++) {
+        size_t bytes = PRS_WIRE_HEADER_BYTES + prs_rng_below(&rng, sizeof noise / 2);
+        for (size_t k = 0; k < bytes; k++) {
+            noise[k] = (unsigned char)prs_rng_next(&rng);
+        }
+        if (say(&stage.job, noise, bytes, answer) != 0) {
+            fail_msg("answered noise of seed %llu", (unsigned long long)seed);
+        }
+    }
+    /* Good headers, but no hello: one that would gather much, and one that claims endless bytes. */
+    struct prs_wire_header header = {PRS_WIRE_VERSION, PRS_WIRE_GATHER, 2, PRS_WIRE_GATHER_BYTES};
+    prs_wire_put_header(&header, noise);
+    assert_int_equal(say(&stage.job, noise, PRS_WIRE_HEADER_BYTES, answer), 0);
+    header = (struct prs_wire_header){PRS_WIRE_VERSION, PRS_WIRE_HELLO, 2, UINT64_MAX};
+    prs_wire_put_header(&header, noise);
+    assert_int_equal(say(&stage.job, noise, PRS_WIRE_HEADER_BYTES, answer), 0);
+    leave_stage(&stage);
+}
+
+/* More connections than there is room for, each with a part of a hello, and none says more. */
+static void stalled_connections_do_not_keep_a_pe_out(void **state)
+{
+    (void)state;
+    enum { STALLED = 3 * PRS_STAR_STRANGERS };
+    struct stage stage;
+    int fds[STALLED];
+    unsigned char hello[HELLO_BYTES];
+    set_stage(&stage);
+    for (int i = 0; i < STALLED; i++) {
+        fds[i] = connect_to(&stage.job);
+        assert_true(fds[i] >= 0);
+        make_hello(&stage.job, 2, hello);
+        size_t bytes = (size_t)i % HELLO_BYTES; /* never whole */
+        send(fds[i], hello, bytes, MSG_NOSIGNAL);
+        if (i % 3 == 0) {
+            shutdown(fds[i], SHUT_WR);
+        }
+    }
+    leave_stage(&stage);
+    for (int i = 0; i < STALLED; i++) {
+        close(fds[i]);
+    }
+}
+
+static void a_hello_in_pieces_is_as_good(void **state)
+{
+    (void)state;
+    struct stage stage;
+    struct prs_wire_header header;
+    unsigned char hello[HELLO_BYTES], answer[PRS_WIRE_HEADER_BYTES];
+    set_stage(&stage);
+    int fd = connect_to(&stage.job);
+    make_hello(&stage.job, 2, hello);
+    for (size_t i = 0; i < sizeof hello; i++) {
+        assert_int_equal(send(fd, hello + i, 1, MSG_NOSIGNAL), 1);
+        job_sleep_ms(i % 10 == 0);
+    }
+    struct pollfd pollfd = {.fd = fd, .events = POLLIN};
+    assert_int_equal(poll(&pollfd, 1, JOB_PATIENT_MS), 1);
+    assert_int_equal(recv(fd, answer, sizeof answer, MSG_WAITALL), sizeof answer);
+    assert_int_equal(prs_wire_get_header(answer, &header), PERSEUS_OK);
+    assert_int_equal(header.type, PRS_WIRE_WELCOME);
+    /* Now it is rank 2, and its loss is the job's. */
+    close(fd);
+    job_join(&stage.job);
+    assert_true(job_log_has(&stage.job.log, "PE 0: PE 2 died"));
+    assert_non_null(stage.job.failed_check); /* the PEs could not gather, as they must */
+    stage.job.failed_check = NULL;
+    job_finish(&stage.job);
+}
+
+static void a_complete_job_listens_no_more(void **state)
+{
+    (void)state;
+    struct stage stage;
+    set_stage(&stage);
+    atomic_store(&stage.may_end, false);
+    job_start(&stage.job, 2);
+    int fd = connect_to(&stage.job);
+    while (fd >= 0) {
+        close(fd);
+        job_sleep_ms(5);
+        fd = connect_to(&stage.job);
+    }
+    assert_int_equal(errno, ECONNREFUSED);
+    atomic_store(&stage.may_end, true);
+    job_finish(&stage.job);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_hellos_are_refused_with_a_reason),
+        cmocka_unit_test(a_second_pe_of_a_rank_is_refused),
+        cmocka_unit_test(a_pe_with_another_secret_is_told_so),
+        cmocka_unit_test(garbage_is_dropped_without_an_answer),
+        cmocka_unit_test(stalled_connections_do_not_keep_a_pe_out),
+        cmocka_unit_test(a_hello_in_pieces_is_as_good),
+        cmocka_unit_test(a_complete_job_listens_no_more),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
