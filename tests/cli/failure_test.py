@@ -5,7 +5,7 @@ import subprocess
 import time
 import unittest
 
-from program import PROGRAM, ProgramTest
+from program import ENVIRONMENT, PROGRAM, ProgramTest
 
 BENCH = ("bench", "put-signal", "--transfers", "4", "--peers", "2", "--bytes", "4K")
 
@@ -37,7 +37,7 @@ class FailureTest(ProgramTest):
     def start(self, *words):
         """A benchmark that runs long, with the PIDs of its jobs once all are there."""
         process = subprocess.Popen([PROGRAM, *BENCH, "--repeat", "1000000", *words], text=True,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                                   env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -103,8 +103,8 @@ class FailureTest(ProgramTest):
                 shared = set(os.listdir("/dev/shm"))
                 process, pids = self.start("--orderings", "drain,fifo", "--provider", "shm")
                 process.send_signal(number)
-                process.communicate(timeout=60)
-                self.assertEqual(process.returncode, -number)
+                _, errors = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, -number, errors)
                 self.gone(pids)
                 left = [name for name in set(os.listdir("/dev/shm")) - shared
                         if any(str(pid) in name for pid in pids)]

@@ -7,12 +7,14 @@ import unittest
 
 PROGRAM = os.environ["PERSEUS_PROGRAM"]
 SOURCE = os.environ["PERSEUS_SOURCE"]
+# Many PEs on a machine that is busy with other tests: let idle proxies give way soon.
+ENVIRONMENT = {**os.environ, "PERSEUS_PROXY_SPIN": "20", "PERSEUS_PROXY_YIELD": "5"}
 
 
-def run(*words, env=None, timeout=100):
+def run(*words, env=None, timeout=200):
     """The finished process, with text in stdout and stderr. A hang fails the test."""
     return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, timeout=timeout,
-                          env={**os.environ, **(env or {})}, check=False)
+                          env={**ENVIRONMENT, **(env or {})}, check=False)
 
 
 class ProgramTest(unittest.TestCase):

@@ -1,4 +1,5 @@
 /* The program `perseus`: finds the sub-command and hands over. */
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -69,6 +70,9 @@ static bool is_group(const char *word)
 
 int main(int argc, char **argv)
 {
+    /* Libraries that libfabric loads (libinfinipath) turn these into exit code 1. */
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
     if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
         puts("perseus " PERSEUS_VERSION_STRING);
         return PRS_EXIT_OK;
