@@ -294,6 +294,11 @@ enum perseus_status prs_channel_push(struct prs_channel *channel, const struct p
     return status;
 }
 
+void prs_channel_attend(struct prs_channel *channel)
+{
+    prs_proxy_thread_wake(channel->thread);
+}
+
 struct prs_tickets *prs_channel_tickets(const struct prs_channel *channel)
 {
     return channel->tickets;

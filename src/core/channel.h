@@ -41,6 +41,9 @@ enum perseus_status prs_channel_start(struct prs_channel *channel,
 void prs_channel_stop(struct prs_channel *channel);
 void prs_channel_destroy(struct prs_channel *channel); /* after stop; NULL allowed */
 
+/* Somebody waits for an arrival: the proxy looks now, however long it meant to sleep. */
+void prs_channel_attend(struct prs_channel *channel);
+
 /* Any thread. AGAIN: the ring is full. */
 enum perseus_status prs_channel_push(struct prs_channel *channel, const struct prs_desc *descs,
                                      uint32_t n);

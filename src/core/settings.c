@@ -93,6 +93,10 @@ static enum perseus_status prs_settings_backoff(const struct prs_log *log, struc
         status =
             prs_settings_u32(0, "", PRS_ENV_PROXY_SLEEP_US, 0, 1000000, log, &s->backoff.sleep_us);
     }
+    if (status == PERSEUS_OK) {
+        status = prs_settings_u32(0, "", PRS_ENV_PROXY_SLEEP_MAX_US, 0, 1000000, log,
+                                  &s->backoff.sleep_max_us);
+    }
     if (status != PERSEUS_OK) {
         return status;
     }

@@ -53,6 +53,9 @@ enum perseus_status prs_wait_step(struct prs_wait *wait)
     if (wait->steps <= PRS_WAIT_SPIN_STEPS + PRS_WAIT_YIELD_STEPS) {
         sched_yield();
     } else {
+        if (wait->pe->channel != NULL) {
+            prs_channel_attend(wait->pe->channel);
+        }
         nanosleep(&(struct timespec){.tv_nsec = PRS_WAIT_SLEEP_NS}, NULL);
     }
     return PERSEUS_OK;

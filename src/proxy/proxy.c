@@ -329,3 +329,8 @@ bool prs_proxy_may_sleep(const struct prs_proxy *proxy)
 {
     return proxy->held || prs_ring_is_empty(proxy->config.ring);
 }
+
+bool prs_proxy_is_idle(const struct prs_proxy *proxy)
+{
+    return !proxy->held && prs_orderer_is_idle(proxy->config.orderer);
+}

@@ -42,5 +42,8 @@ enum perseus_status prs_proxy_step(struct prs_proxy *proxy, bool *out_did);
  * could submit right now. A producer that claims a place in the ring afterwards sees what the
  * caller stored before with sequential consistency. */
 bool prs_proxy_may_sleep(const struct prs_proxy *proxy);
+/* The stepping thread: whether nothing is in flight, so that only a new descriptor or an arrival
+ * would move it. */
+bool prs_proxy_is_idle(const struct prs_proxy *proxy);
 
 #endif

@@ -34,18 +34,28 @@ struct prs_proxy_thread {
  * is seen here, or the producer sees that it must wake us. The kernel compares `sleeping` again
  * before it puts the thread to sleep. Work in flight needs polling, so the sleep is bounded anyway.
  */
-static void prs_proxy_thread_sleep(struct prs_proxy_thread *thread)
+static void prs_proxy_thread_sleep(struct prs_proxy_thread *thread, uint32_t us)
 {
     /* With prs_proxy_thread_wake. */
     atomic_store_explicit(&thread->sleeping, 1, memory_order_seq_cst);
     /* Sequentially consistent: with prs_proxy_thread_stop. */
     if (prs_proxy_may_sleep(thread->proxy) &&
         !atomic_load_explicit(&thread->stop, memory_order_seq_cst)) {
-        uint32_t us = thread->backoff.sleep_us;
         struct timespec limit = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000L};
         syscall(SYS_futex, &thread->sleeping, FUTEX_WAIT_PRIVATE, 1, &limit, NULL, 0);
     }
     atomic_store_explicit(&thread->sleeping, 0, memory_order_relaxed);
+}
+
+/* Many PEs share a laptop's cores: one with nothing in flight sleeps longer and longer. */
+static uint32_t prs_proxy_thread_sleep_us(const struct prs_proxy_thread *thread, uint64_t sleeps)
+{
+    uint64_t us = thread->backoff.sleep_us;
+    if (!prs_proxy_is_idle(thread->proxy) || thread->backoff.sleep_max_us <= us) {
+        return (uint32_t)us;
+    }
+    us <<= sleeps < 20 ? sleeps : 20;
+    return us < thread->backoff.sleep_max_us ? (uint32_t)us : thread->backoff.sleep_max_us;
 }
 
 static void prs_proxy_thread_back_off(struct prs_proxy_thread *thread, uint64_t idle_steps)
@@ -58,7 +68,8 @@ static void prs_proxy_thread_back_off(struct prs_proxy_thread *thread, uint64_t 
         sched_yield();
         return;
     }
-    prs_proxy_thread_sleep(thread);
+    uint64_t sleeps = idle_steps - awake_steps - 1;
+    prs_proxy_thread_sleep(thread, prs_proxy_thread_sleep_us(thread, sleeps));
 }
 
 static void *prs_proxy_thread_main(void *context)

@@ -8,8 +8,10 @@
 struct prs_proxy_thread;
 
 struct prs_backoff {
-    uint32_t spin_steps, yield_steps, sleep_us;
-    int cpu; /* pin to it, -1: do not pin */
+    uint32_t spin_steps, yield_steps;
+    uint32_t sleep_us;     /* a sleep while work is in flight, and the first one of an idle proxy */
+    uint32_t sleep_max_us; /* an idle proxy's sleeps double up to it; below sleep_us: they do not */
+    int cpu;               /* pin to it, -1: do not pin */
 };
 
 enum perseus_status prs_proxy_thread_start(struct prs_proxy *proxy,
@@ -18,8 +20,8 @@ enum perseus_status prs_proxy_thread_start(struct prs_proxy *proxy,
                                            struct prs_proxy_thread **out);
 /* Stops after the current step and joins. NULL allowed. */
 void prs_proxy_thread_stop(struct prs_proxy_thread *thread);
-/* Producers call it after a push, so that a sleeping proxy wakes at once. Cheap when it does not
- * sleep. */
+/* Producers call it after a push, and whoever waits for a signal while it waits, so that a sleeping
+ * proxy wakes at once. Cheap when it does not sleep. */
 void prs_proxy_thread_wake(struct prs_proxy_thread *thread);
 /* The error that ended the loop, or OK while it runs. */
 enum perseus_status prs_proxy_thread_status(const struct prs_proxy_thread *thread);

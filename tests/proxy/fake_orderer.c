@@ -85,3 +85,8 @@ uint32_t prs_orderer_vector_max(const struct prs_orderer *orderer)
 {
     return orderer->vector_max;
 }
+
+bool prs_orderer_is_idle(const struct prs_orderer *orderer)
+{
+    return atomic_load_explicit(&orderer->idle, memory_order_relaxed);
+}

@@ -37,6 +37,7 @@ struct prs_orderer {
     struct fake_call calls[FAKE_CALLS_MAX];
     uint32_t n_calls;
     uint32_t refused, flushes, budget;
+    atomic_bool idle;
     atomic_uint progresses;
     uint32_t tokens[FAKE_TOKENS_MAX], n_tokens; /* not completed yet */
 };

@@ -166,6 +166,30 @@ static void a_sleeping_proxy_still_polls_the_fabric(void **state)
     rig_destroy(rig);
 }
 
+/* 30 doublings of 50 us are hours: an idle proxy that doubles polls a few dozen times, whatever the
+ * machine does; one with work in flight goes on as before. */
+static void an_idle_proxy_sleeps_longer_and_longer(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create(4, 0);
+    atomic_store(&rig->orderer->idle, true);
+    struct prs_proxy_thread *thread =
+        start(rig, (struct prs_backoff){.sleep_us = 50, .sleep_max_us = HOUR_US, .cpu = -1});
+    uint64_t deadline_ns = now_ns() + DEADLINE_NS;
+    uint64_t watched_ns = now_ns() + 200000000;
+    while (now_ns() < watched_ns) {
+        give_up_after(deadline_ns, "time stands still");
+    }
+    assert_true(atomic_load(&rig->orderer->progresses) <= 30);
+    atomic_store(&rig->orderer->idle, false);
+    prs_proxy_thread_wake(thread);
+    while (atomic_load(&rig->orderer->progresses) < 100) {
+        give_up_after(deadline_ns, "the proxy sleeps through although work is in flight");
+    }
+    prs_proxy_thread_stop(thread);
+    rig_destroy(rig);
+}
+
 static void back_pressure_is_retried_without_a_wake_up(void **state)
 {
     (void)state;
@@ -239,6 +263,7 @@ int main(void)
         cmocka_unit_test(a_proxy_that_never_sleeps_needs_no_wake_up),
         cmocka_unit_test(a_sleeping_proxy_stops_at_once),
         cmocka_unit_test(a_sleeping_proxy_still_polls_the_fabric),
+        cmocka_unit_test(an_idle_proxy_sleeps_longer_and_longer),
         cmocka_unit_test(back_pressure_is_retried_without_a_wake_up),
         cmocka_unit_test(a_broken_endpoint_ends_the_thread_and_is_told),
         cmocka_unit_test(pinning_works_or_is_a_clear_error),
