@@ -19,6 +19,7 @@
 
 enum {
     NONE_LOST = -2,
+    PROBE_MS = 1000, /* for one PE, when the call is late anyway */
     LOOK_MS = 50,    /* how soon a waiting call sees that a PE is lost */
     PREFIX_BYTES = 4 /* of a value: how many bytes its PE gathers, little-endian */
 };
@@ -30,7 +31,7 @@ struct prs_pmix {
     uint32_t timeout_ms;
     pmix_proc_t self;
     size_t handler;
-    uint32_t instance; /* how often this process has opened PMIx before */
+    uint32_t instance; /* tells its keys from those of earlier opens */
     uint32_t n_calls;
     enum perseus_status failure; /* of this job, for good; OK: none */
     atomic_int lost;             /* a rank, -1: the runtime, or NONE_LOST */
@@ -138,6 +139,14 @@ static enum perseus_status await(const struct prs_pmix *pmix, struct answer *ans
 
 /* ---- deaths ---- */
 
+/* Relaxed: the number is all there is to see. The first loss is the cause. */
+static void note_lost(struct prs_pmix *pmix, int rank)
+{
+    int none = NONE_LOST;
+    atomic_compare_exchange_strong_explicit(&pmix->lost, &none, rank, memory_order_relaxed,
+                                            memory_order_relaxed);
+}
+
 static void on_event(size_t handler, pmix_status_t status, const pmix_proc_t *source,
                      pmix_info_t info[], size_t n_info, pmix_info_t *results, size_t n_results,
                      pmix_event_notification_cbfunc_fn_t done, void *done_context)
@@ -156,12 +165,8 @@ static void on_event(size_t handler, pmix_status_t status, const pmix_proc_t *so
     }
     bool is_runtime = status == PMIX_ERR_LOST_CONNECTION;
     if (pmix != NULL && (is_runtime || strcmp(affected->nspace, pmix->self.nspace) == 0)) {
-        int none = NONE_LOST;
         bool is_rank = !is_runtime && affected->rank < (pmix_rank_t)pmix->bootstrap.size;
-        /* Relaxed: the number is all there is to see. The first loss is the cause. */
-        atomic_compare_exchange_strong_explicit(&pmix->lost, &none,
-                                                is_rank ? (int)affected->rank : -1,
-                                                memory_order_relaxed, memory_order_relaxed);
+        note_lost(pmix, is_rank ? (int)affected->rank : -1);
     }
     if (done != NULL) {
         done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, done_context);
@@ -223,7 +228,72 @@ static enum perseus_status say_lost(struct prs_pmix *pmix)
                                 "messages of mpirun or srun");
 }
 
-static enum perseus_status fence(struct prs_pmix *pmix, uint64_t deadline_ns)
+/* Whether the runtime of this node has rank's value already. */
+static bool has_value(struct prs_pmix *pmix, int rank, const char *key)
+{
+    struct answer *answer = create_answer();
+    if (answer == NULL) {
+        return true;
+    }
+    bool immediate = true;
+    pmix_info_t info;
+    pmix_proc_t peer;
+    PMIX_INFO_CONSTRUCT(&info);
+    PMIX_INFO_LOAD(&info, PMIX_IMMEDIATE, &immediate, PMIX_BOOL);
+    PMIX_LOAD_PROCID(&peer, pmix->self.nspace, (pmix_rank_t)rank);
+    pmix_status_t result = PMIx_Get_nb(&peer, key, &info, 1, on_value, answer);
+    if (result != PMIX_SUCCESS) {
+        on_done(result, answer); /* nobody else will */
+    }
+    uint64_t deadline_ns = prs_clock_now_ns(&pmix->clock) + (uint64_t)PROBE_MS * 1000000u;
+    enum perseus_status status = await(pmix, answer, deadline_ns);
+    bool has = status != PERSEUS_OK || answer->status == PMIX_SUCCESS;
+    leave_answer(answer);
+    PMIX_INFO_DESTRUCT(&info);
+    return has;
+}
+
+/* Lists those PEs of this node that have not made the call (of others the runtime does not know)
+ * and returns the first, or -1. */
+static int list_missing(struct prs_pmix *pmix, const char *key, char *text, size_t text_bytes)
+{
+    int first = -1;
+    pmix_proc_t job;
+    pmix_value_t *value = NULL;
+    size_t used = 0;
+    text[0] = '\0';
+    PMIX_LOAD_PROCID(&job, pmix->self.nspace, PMIX_RANK_WILDCARD);
+    if (PMIx_Get(&job, PMIX_LOCAL_PEERS, NULL, 0, &value) != PMIX_SUCCESS) {
+        return -1;
+    }
+    const char *peers = value->type == PMIX_STRING ? value->data.string : "";
+    while (*peers >= '0' && *peers <= '9' && used + 16 < text_bytes) {
+        char *end;
+        int rank = (int)strtol(peers, &end, 10);
+        if (!has_value(pmix, rank, key)) {
+            first = used == 0 ? rank : first;
+            used += (size_t)snprintf(text + used, text_bytes - used, "%s PE %d",
+                                     used > 0 ? "," : "", rank);
+        }
+        peers = *end == ',' ? end + 1 : end;
+    }
+    PMIX_VALUE_RELEASE(value);
+    return first;
+}
+
+static enum perseus_status say_late(struct prs_pmix *pmix, const char *key)
+{
+    char missing[300];
+    list_missing(pmix, key, missing, sizeof missing);
+    return prs_fail(&pmix->log, PERSEUS_TIMEOUT,
+                    "not all of %d PEs made the collective call within %u ms, of this node's PEs "
+                    "not:%s. See whether they run, and raise PERSEUS_TIMEOUT_MS if they are only "
+                    "slow",
+                    pmix->bootstrap.size, pmix->timeout_ms,
+                    missing[0] != '\0' ? missing : " (all did)");
+}
+
+static enum perseus_status fence(struct prs_pmix *pmix, const char *key, uint64_t deadline_ns)
 {
     struct answer *answer = create_answer();
     if (answer == NULL) {
@@ -234,27 +304,22 @@ static enum perseus_status fence(struct prs_pmix *pmix, uint64_t deadline_ns)
     PMIX_INFO_CONSTRUCT(&info);
     PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
     pmix_status_t result = PMIx_Fence_nb(NULL, 0, &info, 1, on_done, answer);
-    enum perseus_status status = PERSEUS_OK;
-    if (result == PMIX_SUCCESS) {
-        status = await(pmix, answer, deadline_ns);
-        result = status == PERSEUS_OK ? answer->status : PMIX_SUCCESS;
-    } else {
+    if (result != PMIX_SUCCESS) {
         on_done(result, answer); /* nobody else will */
     }
+    enum perseus_status status = await(pmix, answer, deadline_ns);
+    result = status == PERSEUS_OK ? answer->status : PMIX_SUCCESS;
     leave_answer(answer);
     PMIX_INFO_DESTRUCT(&info);
     if (status == PERSEUS_TIMEOUT) {
-        return prs_fail(&pmix->log, status,
-                        "not all of %d PEs made the collective call within %u ms: see whether they "
-                        "run, and raise PERSEUS_TIMEOUT_MS if they are only slow",
-                        pmix->bootstrap.size, pmix->timeout_ms);
+        return say_late(pmix, key);
     }
     if (status == PERSEUS_OK && result != PMIX_SUCCESS) {
-        /* PMIx ends a fence early, with one of several words for it, when a PE is gone. */
+        /* With one of several words for it, PMIx ends a fence when all PEs that are left have come:
+         * who has not is gone. */
+        char missing[300];
         prs_log(&pmix->log, PERSEUS_LOG_INFO, "PMIx fence: %s", PMIx_Error_string(result));
-        int none = NONE_LOST;
-        atomic_compare_exchange_strong_explicit(&pmix->lost, &none, -1, memory_order_relaxed,
-                                                memory_order_relaxed);
+        note_lost(pmix, list_missing(pmix, key, missing, sizeof missing));
         status = PERSEUS_PEER_LOST;
     }
     return status == PERSEUS_PEER_LOST ? say_lost(pmix) : status;
@@ -339,7 +404,7 @@ static enum perseus_status prs_pmix_allgather(struct prs_bootstrap *bootstrap, c
     snprintf(key, sizeof key, "perseus.%u.%u", pmix->instance, pmix->n_calls++);
     enum perseus_status status = put(pmix, key, send, bytes);
     if (status == PERSEUS_OK) {
-        status = fence(pmix, deadline_ns);
+        status = fence(pmix, key, deadline_ns);
     }
     for (int rank = 0; rank < bootstrap->size && status == PERSEUS_OK; rank++) {
         status =
@@ -385,17 +450,17 @@ static const struct prs_bootstrap_ops prs_pmix_ops = {
     .abandon = prs_pmix_abandon,
 };
 
-/* A number that is the same on every PE and new at every open while PMIx stays initialized (by MPI,
- * say): then it caches, and a key that was used before would give the old value. When PMIx starts
- * afresh, so do its caches. */
+/* A number that is the same on every PE and that no earlier open had whose values PMIx might still
+ * give: some of its stores never forget the first value of a key, even over PMIx_Finalize. Those
+ * remember this number as well. */
 static enum perseus_status number_instance(struct prs_pmix *pmix)
 {
     static const char key[] = "perseus.instance";
-    bool optional = true;
+    bool immediate = true;
     pmix_info_t info;
     pmix_value_t *value = NULL;
     PMIX_INFO_CONSTRUCT(&info);
-    PMIX_INFO_LOAD(&info, PMIX_OPTIONAL, &optional, PMIX_BOOL);
+    PMIX_INFO_LOAD(&info, PMIX_IMMEDIATE, &immediate, PMIX_BOOL);
     if (PMIx_Get(&pmix->self, key, &info, 1, &value) == PMIX_SUCCESS) {
         pmix->instance = value->type == PMIX_UINT32 ? value->data.uint32 + 1 : 0;
         PMIX_VALUE_RELEASE(value);

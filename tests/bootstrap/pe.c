@@ -148,6 +148,23 @@ static int mode_twice(struct prs_bootstrap *bootstrap, char **arguments)
     _exit(result);
 }
 
+/* nested: a second one while the first is open, as when MPI has PMIx open as well */
+static int mode_nested(struct prs_bootstrap *bootstrap, char **arguments)
+{
+    (void)arguments;
+    struct perseus_attr attr = {0};
+    struct prs_bootstrap *inner = NULL;
+    int result = gather(bootstrap, 2, 100);
+    if (prs_bootstrap_open(&attr, &stderr_log, &inner) != PERSEUS_OK) {
+        return fail("second open");
+    }
+    if (job_gather(inner, 50, 100) != PERSEUS_OK || job_gather(bootstrap, 51, 100) != PERSEUS_OK) {
+        result = fail("gather while two are open");
+    }
+    inner->ops->close(inner);
+    return result;
+}
+
 /* miss RANK: that rank does not gather */
 static int mode_miss(struct prs_bootstrap *bootstrap, char **arguments)
 {
@@ -163,8 +180,8 @@ static const struct {
     const char *name;
     int (*run)(struct prs_bootstrap *bootstrap, char **arguments);
 } modes[] = {
-    {"gather", mode_gather}, {"lose", mode_lose}, {"stay", mode_stay},
-    {"twice", mode_twice},   {"miss", mode_miss},
+    {"gather", mode_gather}, {"lose", mode_lose},     {"stay", mode_stay},
+    {"twice", mode_twice},   {"nested", mode_nested}, {"miss", mode_miss},
 };
 
 int main(int argc, char **argv)
