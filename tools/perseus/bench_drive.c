@@ -23,7 +23,7 @@ struct drive {
     struct prs_log log;
     int stop_fd;
     struct prs_bench_pe_config configs[PERSEUS_ORDERING_COUNT]; /* by mode */
-    struct prs_bench_job *jobs[PERSEUS_ORDERING_COUNT];         /* started ones, no gaps */
+    struct prs_bench_job jobs[PERSEUS_ORDERING_COUNT];          /* no gaps */
     uint32_t job_modes[PERSEUS_ORDERING_COUNT];
     uint32_t n_jobs;
     struct prs_rng rng;
@@ -61,13 +61,13 @@ static bool start_jobs(struct drive *drive)
             continue;
         }
         drive->configs[mode] = config_of(drive, mode);
-        struct prs_bench_job *job = NULL;
-        if (prs_bench_job_create(&drive->configs[mode], drive->jobs, drive->n_jobs, drive->stop_fd,
-                                 drive->setup->timeout_ms, &drive->log, &job) != PERSEUS_OK) {
+        uint32_t index = drive->n_jobs++; /* to be ended even if it does not start */
+        drive->job_modes[index] = mode;
+        if (prs_bench_job_start(&drive->jobs[index], &drive->configs[mode], drive->jobs, index,
+                                drive->stop_fd, drive->setup->timeout_ms,
+                                &drive->log) != PERSEUS_OK) {
             return false;
         }
-        drive->job_modes[drive->n_jobs] = mode;
-        drive->jobs[drive->n_jobs++] = job;
     }
     return true;
 }
@@ -100,13 +100,13 @@ static void plan_turn(struct drive *drive, uint32_t cell, uint32_t burst,
 
 static bool play_turn(struct drive *drive, uint32_t job, const struct prs_bench_turn *turn)
 {
-    if (prs_bench_job_play(drive->jobs[job], turn) != PERSEUS_OK) {
+    if (prs_bench_job_play(&drive->jobs[job], turn) != PERSEUS_OK) {
         return false;
     }
     for (uint32_t i = 0; i < turn->n_protocols; i++) {
         for (uint32_t round = 0; round < turn->burst; round++) {
             prs_bench_results_add(drive->results, turn->cell, drive->job_modes[job],
-                                  turn->protocols[i], prs_bench_job_board(drive->jobs[job]),
+                                  turn->protocols[i], drive->jobs[job].board,
                                   drive->workload->n_pes, round);
         }
     }
@@ -161,7 +161,7 @@ static bool drive_jobs(struct drive *drive)
     drive->stop_fd = signalfd(-1, &stops, SFD_CLOEXEC);
     bool is_complete = drive->stop_fd >= 0 && start_jobs(drive) && measure(drive);
     for (uint32_t i = 0; i < drive->n_jobs; i++) {
-        is_complete &= prs_bench_job_destroy(drive->jobs[i]);
+        is_complete &= prs_bench_job_end(&drive->jobs[i]);
     }
     if (drive->stop_fd >= 0) {
         close(drive->stop_fd);

@@ -21,17 +21,6 @@ enum {
     LEAVE_MS = 5000  /* for a job that was told to end */
 };
 
-struct prs_bench_job {
-    const struct prs_bench_pe_config *config;
-    const struct prs_log *log;
-    int stop_fd;
-    uint32_t timeout_ms;
-    pid_t leader; /* and process group; 0: not there */
-    int control;  /* to PE 0 */
-    struct prs_bench_board *board;
-    size_t board_bytes;
-};
-
 /* ---- in the job's processes ---- */
 
 struct pe_start { /* how a PE begins its life */
@@ -131,7 +120,7 @@ static const char *job_name(const struct prs_bench_job *job)
 }
 
 /* PE 0's byte, or why it does not come. */
-static enum perseus_status await_reply(struct prs_bench_job *job)
+static enum perseus_status await_reply(const struct prs_bench_job *job)
 {
     struct prs_clock clock = prs_clock_monotonic();
     uint64_t end_ns = prs_clock_now_ns(&clock) + (uint64_t)job->timeout_ms * 1000000;
@@ -163,7 +152,18 @@ static enum perseus_status await_reply(struct prs_bench_job *job)
     }
 }
 
-static enum perseus_status fork_job(struct prs_bench_job *job, struct prs_bench_job *const *others,
+/* Also of the beginning, which ends with PE 0's first byte. */
+static enum perseus_status await_end_of_turn(struct prs_bench_job *job)
+{
+    enum perseus_status status = await_reply(job);
+    job->is_broken = status != PERSEUS_OK;
+    if (status == PERSEUS_OK) {
+        kill(-job->leader, SIGSTOP);
+    }
+    return status;
+}
+
+static enum perseus_status fork_job(struct prs_bench_job *job, const struct prs_bench_job *others,
                                     uint32_t n_others)
 {
     int pair[2];
@@ -176,7 +176,7 @@ static enum perseus_status fork_job(struct prs_bench_job *job, struct prs_bench_
         setpgid(0, 0);
         close(pair[0]);
         for (uint32_t i = 0; i < n_others; i++) {
-            close(others[i]->control);
+            close(others[i].control);
         }
         lead(job, pair[1], driver);
     }
@@ -190,15 +190,11 @@ static enum perseus_status fork_job(struct prs_bench_job *job, struct prs_bench_
     return PERSEUS_OK;
 }
 
-enum perseus_status prs_bench_job_create(const struct prs_bench_pe_config *config,
-                                         struct prs_bench_job *const *others, uint32_t n_others,
-                                         int stop_fd, uint32_t timeout_ms,
-                                         const struct prs_log *log, struct prs_bench_job **out)
+enum perseus_status prs_bench_job_start(struct prs_bench_job *job,
+                                        const struct prs_bench_pe_config *config,
+                                        const struct prs_bench_job *others, uint32_t n_others,
+                                        int stop_fd, uint32_t timeout_ms, const struct prs_log *log)
 {
-    struct prs_bench_job *job = calloc(1, sizeof *job);
-    if (job == NULL) {
-        return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "out of memory for a job");
-    }
     *job = (struct prs_bench_job){
         .config = config,
         .log = log,
@@ -207,25 +203,14 @@ enum perseus_status prs_bench_job_create(const struct prs_bench_pe_config *confi
         .control = -1,
         .board_bytes = prs_bench_board_bytes(config->workload->n_pes),
     };
-    enum perseus_status status = PERSEUS_OK;
     void *board =
         mmap(NULL, job->board_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (board == MAP_FAILED) {
-        status = prs_fail(log, PERSEUS_OUT_OF_MEMORY, "out of memory for a job's samples");
-    } else {
-        job->board = board;
-        status = fork_job(job, others, n_others);
+        return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "out of memory for a job's samples");
     }
-    if (status == PERSEUS_OK) {
-        status = await_reply(job);
-    }
-    if (status != PERSEUS_OK) {
-        prs_bench_job_destroy(job);
-        return status;
-    }
-    kill(-job->leader, SIGSTOP);
-    *out = job;
-    return PERSEUS_OK;
+    job->board = board;
+    enum perseus_status status = fork_job(job, others, n_others);
+    return status == PERSEUS_OK ? await_end_of_turn(job) : status;
 }
 
 static void announce(const struct prs_bench_job *job, const struct prs_bench_turn *turn)
@@ -238,8 +223,9 @@ static void announce(const struct prs_bench_job *job, const struct prs_bench_tur
 /* Waits for the leader, which was told to end; if it does not, kills its group. */
 static bool end_leader(const struct prs_bench_job *job)
 {
+    uint32_t patience_ms = job->is_broken ? LEAVE_MS : job->timeout_ms;
     int wait_status = 0;
-    for (uint32_t waited_ms = 0; waited_ms < LEAVE_MS; waited_ms++) {
+    for (uint32_t waited_ms = 0; waited_ms < patience_ms; waited_ms++) {
         if (waitpid(job->leader, &wait_status, WNOHANG) == job->leader) {
             return wait_status == 0;
         }
@@ -252,12 +238,9 @@ static bool end_leader(const struct prs_bench_job *job)
     return false;
 }
 
-bool prs_bench_job_destroy(struct prs_bench_job *job)
+bool prs_bench_job_end(struct prs_bench_job *job)
 {
     bool is_well = true;
-    if (job == NULL) {
-        return is_well;
-    }
     if (job->leader != 0) {
         struct prs_bench_turn end = {.is_end = true};
         announce(job, &end);
@@ -269,21 +252,11 @@ bool prs_bench_job_destroy(struct prs_bench_job *job)
     if (job->board != NULL) {
         munmap(job->board, job->board_bytes);
     }
-    free(job);
     return is_well;
 }
 
 enum perseus_status prs_bench_job_play(struct prs_bench_job *job, const struct prs_bench_turn *turn)
 {
     announce(job, turn);
-    enum perseus_status status = await_reply(job);
-    if (status == PERSEUS_OK) {
-        kill(-job->leader, SIGSTOP);
-    }
-    return status;
-}
-
-struct prs_bench_board *prs_bench_job_board(struct prs_bench_job *job)
-{
-    return job->board;
+    return await_end_of_turn(job);
 }
