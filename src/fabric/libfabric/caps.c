@@ -18,8 +18,10 @@ struct prs_lf_trait {
     enum prs_fence_scope fence_scope; /* fi_rma(3) says peer; some hold more */
     bool refuses_immediate;           /* fi_writemsg rejects FI_REMOTE_CQ_DATA */
     bool refuses_empty;               /* an empty write never completes, nor what follows it */
-    bool has_doorbell;                /* FI_MORE postpones a write to the device */
-    bool splits_words;                /* receives a byte stream right into its place */
+    bool spoils_atomics; /* 1.17: a delivery-complete atomic without result frees its buffer twice,
+                            and a later one loses its value */
+    bool has_doorbell;   /* FI_MORE postpones a write to the device */
+    bool splits_words;   /* receives a byte stream right into its place */
 };
 static const struct prs_lf_trait prs_lf_traits[] = {
     {.provider = "sockets", .fence_scope = PRS_FENCE_ENDPOINT},
@@ -29,7 +31,10 @@ static const struct prs_lf_trait prs_lf_traits[] = {
      .has_doorbell = true},
     {.provider = "efa", .fence_scope = PRS_FENCE_PEER, .has_doorbell = true},
     {.provider = "efa-direct", .fence_scope = PRS_FENCE_PEER, .has_doorbell = true},
-    {.provider = "shm", .fence_scope = PRS_FENCE_PEER, .refuses_empty = true},
+    {.provider = "shm",
+     .fence_scope = PRS_FENCE_PEER,
+     .refuses_empty = true,
+     .spoils_atomics = true},
     {.provider = "tcp", .fence_scope = PRS_FENCE_PEER, .splits_words = true},
     {.provider = "net", .fence_scope = PRS_FENCE_PEER, .splits_words = true},
 };
@@ -148,6 +153,11 @@ void prs_lf_caps_fill(const struct fi_info *info, struct prs_caps *out)
 bool prs_lf_refuses_empty(const struct fi_info *info)
 {
     return prs_lf_trait_of(info->fabric_attr->prov_name).refuses_empty;
+}
+
+bool prs_lf_spoils_atomics(const struct fi_info *info)
+{
+    return prs_lf_trait_of(info->fabric_attr->prov_name).spoils_atomics;
 }
 
 enum fi_op prs_lf_atomic_op(uint8_t atomic)

@@ -8,6 +8,7 @@
 #include <rdma/fi_endpoint.h>
 
 #include "fabric/libfabric/internal.h"
+#include "fabric/libfabric/ip.h"
 #include "fabric/libfabric/status.h"
 
 /* A number with fewer of the high bits is a lesser set: counting down from all of them tries the
@@ -213,7 +214,6 @@ static enum perseus_status prs_lf_not_found(const struct prs_fabric_config *conf
                                  providers.names[i]);
         present = present || prs_lf_provider_is(providers.names[i], provider);
     }
-    const char *filter = getenv("FI_PROVIDER");
     if (present && (config->memory_kinds & PRS_MEMORY_CUDA)) {
         return prs_fail(config->log, PERSEUS_NOT_SUPPORTED,
                         "libfabric provider '%s' does not take CUDA memory here: use host memory",
@@ -221,14 +221,31 @@ static enum perseus_status prs_lf_not_found(const struct prs_fabric_config *conf
     }
     if (present) {
         return prs_fail(config->log, PERSEUS_NOT_FOUND,
-                        "libfabric provider '%s' cannot sit on address %s: name an address of "
-                        "this host",
+                        "libfabric provider '%s' has nothing for address %s: bind another",
                         provider, bind);
     }
+    const char *filter = getenv("FI_PROVIDER");
     return prs_fail(config->log, PERSEUS_NOT_FOUND,
                     "libfabric has no provider '%s' here%s%s; there are: %s", provider,
                     filter != NULL ? " under FI_PROVIDER=" : "", filter != NULL ? filter : "",
                     providers.count > 0 ? names : "none");
+}
+
+/* The address to sit on: "" where that is not an IP address, or not ours to choose. */
+static enum perseus_status prs_lf_choose_bind(const struct prs_fabric_config *config,
+                                              const char *provider, char *out, size_t bytes)
+{
+    out[0] = '\0';
+    if (!prs_lf_is_ip_software(provider)) {
+        return PERSEUS_OK;
+    }
+    bool is_given = config->bind != NULL && config->bind[0] != '\0';
+    const char *bind = is_given ? config->bind : "127.0.0.1";
+    enum perseus_status status = prs_lf_ip_check(bind, config->log);
+    if (status == PERSEUS_OK) {
+        snprintf(out, bytes, "%s", bind);
+    }
+    return status;
 }
 
 enum perseus_status prs_lf_choose(const struct prs_fabric_config *config, struct fi_info **out,
@@ -245,18 +262,14 @@ enum perseus_status prs_lf_choose(const struct prs_fabric_config *config, struct
     } else {
         prs_lf_default_provider(config->memory_kinds, provider, sizeof provider);
     }
-    const char *bind = "";
-    if (prs_lf_is_ip_software(provider)) {
-        bind = config->bind != NULL && config->bind[0] != '\0' ? config->bind : "127.0.0.1";
+    enum perseus_status status = prs_lf_choose_bind(config, provider, out_bind, bind_bytes);
+    if (status != PERSEUS_OK) {
+        return status;
     }
-    if (strlen(bind) >= bind_bytes) {
-        return prs_fail(config->log, PERSEUS_INVALID_ARGUMENT, "'%s' is not an address", bind);
-    }
-    struct fi_info *info = prs_lf_ask_for_most(config, provider, bind);
+    struct fi_info *info = prs_lf_ask_for_most(config, provider, out_bind);
     if (info == NULL) {
-        return prs_lf_not_found(config, provider, bind);
+        return prs_lf_not_found(config, provider, out_bind);
     }
-    snprintf(out_bind, bind_bytes, "%s", bind);
     *out = info;
     return PERSEUS_OK;
 }

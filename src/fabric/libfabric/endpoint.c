@@ -1,5 +1,3 @@
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +6,7 @@
 
 #include "fabric/libfabric/caps.h"
 #include "fabric/libfabric/internal.h"
+#include "fabric/libfabric/ip.h"
 #include "fabric/libfabric/shm.h"
 #include "fabric/libfabric/status.h"
 
@@ -62,8 +61,6 @@ static int prs_lf_endpoint_make(struct prs_lf_endpoint *endpoint, struct prs_lf_
     return error;
 }
 
-/* libfabric's own choice of interface is the outside one; that the endpoint sits where it was told
- * is checked, not hoped. */
 static enum perseus_status prs_lf_endpoint_check_bind(struct prs_lf_endpoint *endpoint)
 {
     const struct prs_lf_fabric *fabric = prs_lf_fabric_of(endpoint->base.fabric);
@@ -76,17 +73,10 @@ static enum perseus_status prs_lf_endpoint_check_bind(struct prs_lf_endpoint *en
     if (error != 0) {
         return prs_lf_endpoint_fail(endpoint, "tell its address", error);
     }
-    const void *host = address.ss_family == AF_INET6
-                           ? (const void *)&((struct sockaddr_in6 *)&address)->sin6_addr
-                           : (const void *)&((struct sockaddr_in *)&address)->sin_addr;
-    char text[INET6_ADDRSTRLEN] = "";
-    struct in6_addr wanted;
-    inet_ntop(address.ss_family, host, text, sizeof text);
-    if (inet_pton(address.ss_family, fabric->bind, &wanted) != 1 ||
-        memcmp(&wanted, host, address.ss_family == AF_INET6 ? 16 : 4) != 0) {
+    if (!prs_lf_ip_is(&address, fabric->bind)) {
         return prs_fail(fabric->log, PERSEUS_INTERNAL,
-                        "%s listens on %s although %s was asked for: use another provider",
-                        fabric->base.caps.provider, text, fabric->bind);
+                        "%s does not listen on %s, as it was told to: use another provider",
+                        fabric->base.caps.provider, fabric->bind);
     }
     return PERSEUS_OK;
 }

@@ -27,6 +27,39 @@ static void prs_lf_fabric_close(struct prs_fabric *base)
     free(fabric);
 }
 
+/* Everything that can fail. What is there of it afterwards, prs_lf_fabric_close takes down. */
+static enum perseus_status prs_lf_fabric_fill(struct prs_lf_fabric *fabric,
+                                              const struct prs_fabric_config *config)
+{
+    enum perseus_status status =
+        prs_lf_choose(config, &fabric->info, fabric->bind, sizeof fabric->bind);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    if (prs_lf_shm_is(fabric->info)) {
+        prs_lf_shm_sweep();
+    }
+    prs_lf_caps_fill(fabric->info, &fabric->base.caps);
+    fabric->fetches_always = prs_lf_spoils_atomics(fabric->info);
+    int error = fi_fabric(fabric->info->fabric_attr, &fabric->fabric, NULL);
+    error = error == 0 ? fi_domain(fabric->fabric, fabric->info, &fabric->domain, NULL) : error;
+    if (error != 0) {
+        status = prs_lf_status(error);
+        return prs_fail(config->log, status, "libfabric provider '%s' cannot be opened: %s; %s",
+                        fabric->base.caps.provider, prs_lf_error_text(error),
+                        prs_lf_advice(status));
+    }
+    if ((config->memory_kinds & PRS_MEMORY_CUDA) &&
+        !prs_lf_memory_is_known(fabric, PRS_MEMORY_CUDA)) {
+        return prs_fail(config->log, PERSEUS_NOT_SUPPORTED,
+                        "this libfabric was built without CUDA, which provider '%s' needs to take "
+                        "GPU memory: use host memory",
+                        fabric->base.caps.provider);
+    }
+    prs_lf_caps_atomics(fabric->info, fabric->domain, &fabric->base.caps);
+    return PERSEUS_OK;
+}
+
 static enum perseus_status prs_lf_fabric_open(const struct prs_fabric_config *config,
                                               struct prs_fabric **out)
 {
@@ -39,26 +72,11 @@ static enum perseus_status prs_lf_fabric_open(const struct prs_fabric_config *co
     fabric->clock = config->clock.now_ns != NULL ? config->clock : prs_clock_monotonic();
     fabric->process_space = prs_lf_process_space();
     pthread_mutex_init(&fabric->lock, NULL);
-    enum perseus_status status =
-        prs_lf_choose(config, &fabric->info, fabric->bind, sizeof fabric->bind);
+    enum perseus_status status = prs_lf_fabric_fill(fabric, config);
     if (status != PERSEUS_OK) {
         prs_lf_fabric_close(&fabric->base);
         return status;
     }
-    if (prs_lf_shm_is(fabric->info)) {
-        prs_lf_shm_sweep();
-    }
-    prs_lf_caps_fill(fabric->info, &fabric->base.caps);
-    int error = fi_fabric(fabric->info->fabric_attr, &fabric->fabric, NULL);
-    error = error == 0 ? fi_domain(fabric->fabric, fabric->info, &fabric->domain, NULL) : error;
-    if (error != 0) {
-        status = prs_lf_status(error);
-        prs_fail(config->log, status, "libfabric provider '%s' cannot be opened: %s; %s",
-                 fabric->base.caps.provider, prs_lf_error_text(error), prs_lf_advice(status));
-        prs_lf_fabric_close(&fabric->base);
-        return status;
-    }
-    prs_lf_caps_atomics(fabric->info, fabric->domain, &fabric->base.caps);
     *out = &fabric->base;
     return PERSEUS_OK;
 }

@@ -32,6 +32,7 @@ struct prs_lf_fabric {
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
+    bool fetches_always;  /* prs_lf_spoils_atomics */
     char bind[64];        /* address every IP endpoint must sit on, "" when the provider has none */
     pthread_mutex_t lock; /* regions, first: registering may happen on any thread */
     struct prs_lf_region *regions;
@@ -101,6 +102,8 @@ static inline const struct prs_log *prs_lf_log(const struct prs_lf_endpoint *end
 }
 
 /* region.c */
+/* Whether the library knows this kind of memory at all; FI_HMEM in the caps does not say which. */
+bool prs_lf_memory_is_known(const struct prs_lf_fabric *fabric, enum prs_memory_kind kind);
 enum perseus_status prs_lf_region_register(struct prs_fabric *fabric, void *base, size_t bytes,
                                            enum prs_memory_kind kind, struct prs_region **out);
 void prs_lf_region_close(struct prs_region *region);

@@ -202,6 +202,20 @@ static void prs_lf_peer_strand(struct prs_lf_endpoint *endpoint, uint32_t index)
     }
 }
 
+/* shm returns operations strictly in the order of their posts, whatever peer they went to: behind
+ * one that a dead peer will never answer, nothing comes back any more. */
+static void prs_lf_peers_strand_all(struct prs_lf_endpoint *endpoint)
+{
+    prs_fail(prs_lf_log(endpoint), PERSEUS_PEER_LOST,
+             "%s returns nothing any more after a peer died in the middle of an operation: all %u "
+             "peers of this endpoint are lost; where PEs may die, use another provider",
+             endpoint->base.fabric->caps.provider, endpoint->peer_count);
+    for (uint32_t i = 0; i < endpoint->peer_count; i++) {
+        endpoint->peers[i].lost = true;
+        prs_lf_peer_strand(endpoint, i);
+    }
+}
+
 void prs_lf_peers_watch(struct prs_lf_endpoint *endpoint)
 {
     if (endpoint->peer_count == 0) {
@@ -224,6 +238,9 @@ void prs_lf_peers_watch(struct prs_lf_endpoint *endpoint)
     if (peer->ended && peer->in_flight > 0 &&
         prs_clock_now_ns(&fabric->clock) - peer->since_ns >= PRS_LF_RETURN_NS) {
         prs_lf_peer_strand(endpoint, index);
+        if (prs_lf_shm_is(fabric->info) && endpoint->peer_count > 1) {
+            prs_lf_peers_strand_all(endpoint);
+        }
     }
 }
 

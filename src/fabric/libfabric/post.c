@@ -143,11 +143,15 @@ static ssize_t prs_lf_submit_atomic(struct prs_lf_endpoint *endpoint,
         .op = prs_lf_atomic_op(op->atomic),
         .context = context,
     };
-    if (op->kind == PRS_OP_ATOMIC) {
+    bool has_result = op->kind == PRS_OP_ATOMIC_FETCH;
+    if (!has_result && !prs_lf_fabric_of(endpoint->base.fabric)->fetches_always) {
         return fi_atomicmsg(endpoint->ep, &message, flags);
     }
-    void *result_descriptor;
-    struct fi_ioc result = {.addr = prs_lf_local(context, &result_descriptor), .count = 1};
+    void *result_descriptor = slot_descriptor;
+    struct fi_ioc result = {.addr = context->slot + 2 * PRS_LF_WORD_BYTES, .count = 1};
+    if (has_result) {
+        result.addr = prs_lf_local(context, &result_descriptor);
+    }
     if (compares) {
         return fi_compare_atomicmsg(endpoint->ep, &message, &compare, &slot_descriptor, 1, &result,
                                     &result_descriptor, 1, flags);

@@ -51,6 +51,28 @@ static enum perseus_status prs_lf_memory_bind(const struct prs_lf_fabric *fabric
     return PERSEUS_OK;
 }
 
+static enum fi_hmem_iface prs_lf_interface(enum prs_memory_kind kind)
+{
+    return kind == PRS_MEMORY_CUDA ? FI_HMEM_CUDA : FI_HMEM_SYSTEM;
+}
+
+bool prs_lf_memory_is_known(const struct prs_lf_fabric *fabric, enum prs_memory_kind kind)
+{
+    unsigned char probe[64];
+    const struct iovec vector = {.iov_base = probe, .iov_len = sizeof probe};
+    const struct fi_mr_attr attr = {.mr_iov = &vector,
+                                    .iov_count = 1,
+                                    .access = FI_READ,
+                                    .requested_key = prs_lf_random_key(fabric->info),
+                                    .iface = prs_lf_interface(kind)};
+    struct fid_mr *mr = NULL;
+    int error = fi_mr_regattr(fabric->domain, &attr, 0, &mr);
+    if (error == 0) {
+        fi_close(&mr->fid);
+    }
+    return error != -FI_ENOSYS;
+}
+
 enum perseus_status prs_lf_memory_register(struct prs_lf_fabric *fabric,
                                            struct prs_lf_endpoint *endpoint, void *base,
                                            size_t bytes, uint64_t access, enum prs_memory_kind kind,
@@ -61,7 +83,7 @@ enum perseus_status prs_lf_memory_register(struct prs_lf_fabric *fabric,
         .mr_iov = &vector,
         .iov_count = 1,
         .access = access,
-        .iface = kind == PRS_MEMORY_CUDA ? FI_HMEM_CUDA : FI_HMEM_SYSTEM,
+        .iface = prs_lf_interface(kind),
     };
     struct fid_mr *mr = NULL;
     int error;

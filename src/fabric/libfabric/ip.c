@@ -1,0 +1,61 @@
+#include "fabric/libfabric/ip.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Returns the length, 0 if `text` is not a numeric address. The port is 0. */
+static socklen_t prs_lf_ip_parse(const char *text, struct sockaddr_storage *out)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)out;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
+    *out = (struct sockaddr_storage){0};
+    if (inet_pton(AF_INET, text, &v4->sin_addr) == 1) {
+        v4->sin_family = AF_INET;
+        return sizeof *v4;
+    }
+    if (inet_pton(AF_INET6, text, &v6->sin6_addr) == 1) {
+        v6->sin6_family = AF_INET6;
+        return sizeof *v6;
+    }
+    return 0;
+}
+
+enum perseus_status prs_lf_ip_check(const char *text, const struct prs_log *log)
+{
+    struct sockaddr_storage address;
+    socklen_t length = prs_lf_ip_parse(text, &address);
+    if (length == 0) {
+        return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
+                        "'%s' is not a numeric IP address to bind: use 127.0.0.1, or the address "
+                        "of an interface (ip addr)",
+                        text);
+    }
+    int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool is_here = fd >= 0 && bind(fd, (const struct sockaddr *)&address, length) == 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (!is_here) {
+        return prs_fail(log, PERSEUS_NOT_FOUND,
+                        "no interface of this host has the address %s to bind: ip addr lists what "
+                        "there is",
+                        text);
+    }
+    return PERSEUS_OK;
+}
+
+bool prs_lf_ip_is(const struct sockaddr_storage *address, const char *text)
+{
+    struct sockaddr_storage wanted;
+    if (prs_lf_ip_parse(text, &wanted) == 0 || wanted.ss_family != address->ss_family) {
+        return false;
+    }
+    if (wanted.ss_family == AF_INET) {
+        return ((const struct sockaddr_in *)address)->sin_addr.s_addr ==
+               ((const struct sockaddr_in *)&wanted)->sin_addr.s_addr;
+    }
+    return memcmp(&((const struct sockaddr_in6 *)address)->sin6_addr,
+                  &((const struct sockaddr_in6 *)&wanted)->sin6_addr, sizeof(struct in6_addr)) == 0;
+}
