@@ -107,8 +107,11 @@ enum perseus_status perseus_moe_create(struct perseus_pe *pe,
                                        const struct perseus_moe_config *config,
                                        struct perseus_moe **out);
 /* Collective. Ends the threads, gives the memory back. NULL is allowed. Forwards in flight must
- * have been waited for, unless the layer has failed. */
+ * have been waited for. A layer that has failed is only freed here; its status is returned. */
 enum perseus_status perseus_moe_destroy(struct perseus_moe *moe);
+/* Not collective: gives up at once, for error paths; perseus_abort of the PE follows, as its heap
+ * is not given back. NULL is allowed. */
+void perseus_moe_abort(struct perseus_moe *moe);
 
 /* The experts that `target` hosts: [*out_first, *out_first + *out_count). */
 void perseus_moe_expert_range(const struct perseus_moe *moe, int target, uint32_t *out_first,
@@ -148,11 +151,12 @@ struct perseus_moe_stats {
     uint64_t rows_received; /* rows of tokens that came to this PE's experts */
     uint64_t rows_dropped;  /* by capacity_factor */
     /* The last forward alone, on this PE. Phases overlap, so they do not add up to total_ns. */
-    uint64_t dispatch_ns; /* from start until the last row for this PE's experts was here */
-    uint64_t expert_ns;   /* processors' time in expert tiles, divided by the processors */
-    uint64_t combine_ns;  /* from this PE's first answer until the last answer to it was here */
-    uint64_t total_ns;    /* from start until y was complete and this PE had answered everybody */
-    uint64_t exposed_ns;  /* total_ns - expert_ns: time not covered by expert work */
+    uint64_t dispatch_ns;   /* from start until the last row for this PE's experts was here */
+    uint64_t expert_ns;     /* time of processors in expert tiles, divided by their number */
+    uint64_t expert_cpu_ns; /* the same in CPU time: without what others took of the cores */
+    uint64_t combine_ns;    /* from this PE's first answer until the last answer to it was here */
+    uint64_t total_ns;      /* from start until y was complete and this PE had answered everybody */
+    uint64_t exposed_ns;    /* total_ns - expert_ns: time not covered by expert work */
 };
 enum perseus_status perseus_moe_stats(const struct perseus_moe *moe, struct perseus_moe_stats *out);
 

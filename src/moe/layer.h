@@ -1,0 +1,229 @@
+/*
+ * layer.h: a layer's state, as its parts share it. Who does what:
+ *
+ *   moe.c        the public calls; life of a layer
+ *   round.c      a forward: begin, end, its counters
+ *   dispatch.c   stages and sends rows to experts        (task DISPATCH, run by processors)
+ *   watch.c      turns arrived signals into tasks        (the subscriber's part)
+ *   tile.c       runs experts on tiles, sends answers    (task TILE)
+ *   combine.c    adds up answers                         (tasks SHARED, COMBINE, ADD)
+ *   protocol.c   what differs between the protocols: groups, bulk transfers
+ *   roles.c      the threads
+ *
+ * A forward ends when its three phases have: everything sent, every row that came answered, every
+ * answer added up. Forwards use the halves of the buffers in turn (plan.h says why that is safe).
+ */
+#ifndef PRS_MOE_LAYER_H
+#define PRS_MOE_LAYER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "core/pe.h"
+#include "moe/expert.h"
+#include "moe/plan.h"
+#include "moe/route.h"
+#include "moe/scheduler.h"
+#include "moe/trace.h"
+#include "moe/word.h"
+
+/* The rows of one source for one hosted expert, in one forward. */
+struct prs_pair {
+    uint32_t rows, base, place; /* from the signal word */
+    uint32_t tiles;             /* known to be coming; 0: no signal seen yet */
+    uint32_t next_tile;         /* the first one not seen; watcher only */
+    atomic_uint tiles_left;     /* not answered */
+};
+
+struct prs_round {
+    uint32_t half, tag, tokens;
+    uint64_t forward;
+    atomic_bool is_active;
+    const float *x, *weights;
+    float *y;
+    struct prs_route route;
+
+    /* Arrivals: [source][hosted] pairs. */
+    struct prs_pair *pairs;
+    uint32_t pairs_unseen;  /* watcher only */
+    atomic_uint pairs_left; /* not answered */
+    /* Answers: the next tile of every expert. */
+    uint32_t *answer_next;     /* watcher only */
+    uint32_t answers_unseen;   /* experts; watcher only */
+    atomic_uint *tile_left;    /* [token_tiles]: what a COMBINE waits for */
+    pthread_mutex_t add_mutex; /* relaxed: y is added to by one at a time */
+
+    atomic_uint dispatch_left; /* DISPATCH tasks */
+    atomic_uint left;          /* phases, and COMBINE and ADD tasks */
+    /* Collective: nobody looks at signals before the barrier behind them. */
+    atomic_bool arrivals_open, answers_open;
+
+    uint64_t start_ns, end_ns, last_arrival_ns, last_answer_ns;
+    _Atomic uint64_t first_answer_ns, expert_ns, expert_cpu_ns, rows_received;
+};
+
+/* One thread's own things. */
+struct prs_worker {
+    struct perseus_moe *moe;
+    uint32_t lane; /* of the trace */
+    bool may_run, may_watch;
+    struct prs_expert_bench bench;
+    void *batch; /* relaxed: rows of tiles that are computed together; [tile_tokens] on the wire */
+    pthread_t thread;
+};
+
+/* Where a member's puts and its signal go: a place in a signal group. */
+struct prs_membership {
+    struct perseus_signal_group *group;
+    uint32_t member;
+};
+
+struct prs_groups {
+    struct perseus_signal_group **groups;
+    uint32_t n_groups;
+    /* [half][expert] for dispatch, [half][source][hosted] for answers; group NULL: local target */
+    struct prs_membership *dispatch[PRS_MOE_HALVES], *answer[PRS_MOE_HALVES];
+};
+
+struct perseus_moe {
+    struct perseus_pe *pe;
+    struct prs_moe_plan plan;
+    uint32_t self, first, hosted; /* own experts: [first, first + hosted) */
+    bool expand;                  /* bf16 weights are multiplied as f32 */
+    struct prs_clock clock;
+    unsigned char *block;       /* symmetric */
+    struct prs_expert *experts; /* hosted, then shared */
+    struct prs_groups groups;
+    struct prs_round rounds[PRS_MOE_HALVES];
+    struct prs_scheduler *scheduler;
+    struct prs_worker *workers; /* processors, then the subscriber; or one, for the caller */
+    uint32_t n_workers, n_threads;
+    struct prs_trace *trace;  /* NULL: none */
+    uint64_t started, waited; /* forwards; the caller's thread only */
+
+    pthread_mutex_t scan_mutex; /* what is "watcher only": a new forward resets it */
+    pthread_mutex_t mutex;      /* of what follows */
+    pthread_cond_t ended;
+    struct perseus_moe_stats stats;
+    _Atomic enum perseus_status status; /* the first failure */
+    atomic_uint progress;               /* any step forward; what deadlines look at */
+};
+
+static inline const struct prs_log *prs_moe_log(const struct perseus_moe *moe)
+{
+    return prs_pe_log(moe->pe);
+}
+
+/* ---- addresses in the symmetric block ---- */
+
+static inline void *prs_moe_arrival_row(const struct perseus_moe *moe, uint32_t half,
+                                        uint32_t source, uint32_t row)
+{
+    const struct prs_moe_plan *plan = &moe->plan;
+    return moe->block + plan->arrivals[half] +
+           ((uint64_t)source * plan->rows_per_pair + row) * plan->row_bytes;
+}
+
+static inline void *prs_moe_outgoing_row(const struct perseus_moe *moe, uint32_t half, uint32_t row)
+{
+    return moe->block + moe->plan.outgoing[half] + row * moe->plan.row_bytes;
+}
+
+static inline uint64_t *prs_moe_dispatch_signal(const struct perseus_moe *moe, uint32_t half,
+                                                uint32_t source, uint32_t tile, uint32_t hosted)
+{
+    return (uint64_t *)(void *)(moe->block + moe->plan.dispatch_words[half]) +
+           prs_moe_dispatch_word(&moe->plan, source, tile, hosted);
+}
+
+static inline uint64_t *prs_moe_answer_signal(const struct perseus_moe *moe, uint32_t half,
+                                              uint32_t tile, uint32_t expert)
+{
+    return (uint64_t *)(void *)(moe->block + moe->plan.answer_words[half]) +
+           prs_moe_answer_word(&moe->plan, tile, expert);
+}
+
+static inline struct prs_pair *prs_moe_pair(const struct perseus_moe *moe,
+                                            const struct prs_round *round, uint32_t source,
+                                            uint32_t hosted)
+{
+    return &round->pairs[(size_t)source * moe->hosted + hosted];
+}
+
+/* ---- between the parts ---- */
+
+/* Ends the layer with its first failure, which has been logged. Any thread. */
+void prs_moe_break(struct perseus_moe *moe, enum perseus_status status);
+static inline enum perseus_status prs_moe_status(const struct perseus_moe *moe)
+{
+    /* Relaxed: it tells nothing but itself. */
+    return atomic_load_explicit(&((struct perseus_moe *)moe)->status, memory_order_relaxed);
+}
+static inline void prs_moe_note_progress(struct perseus_moe *moe)
+{
+    /* Relaxed: only whether it changes matters. */
+    atomic_fetch_add_explicit(&moe->progress, 1, memory_order_relaxed);
+}
+
+/* One of the things that a forward still waits for is done. */
+void prs_round_ended_one(struct perseus_moe *moe, struct prs_round *round);
+void prs_round_begin(struct perseus_moe *moe, struct prs_round *round);
+enum perseus_status prs_round_init(struct prs_round *round, const struct perseus_moe *moe,
+                                   uint32_t half);
+void prs_round_finish(struct prs_round *round); /* zeroed is allowed */
+uint64_t prs_round_bytes(const struct prs_moe_plan *plan);
+/* What the forward waits for, for people. */
+void prs_round_describe(const struct perseus_moe *moe, const struct prs_round *round, char *out,
+                        size_t capacity);
+
+/* Tasks. Errors have been logged. */
+enum perseus_status prs_moe_dispatch(struct prs_worker *worker, const struct prs_task *task);
+enum perseus_status prs_moe_tile(struct prs_worker *worker, const struct prs_task *task);
+enum perseus_status prs_moe_shared(struct prs_worker *worker, const struct prs_task *task);
+enum perseus_status prs_moe_combine(struct prs_worker *worker, const struct prs_task *task);
+enum perseus_status prs_moe_add(struct prs_worker *worker, const struct prs_task *task);
+
+/* Polls every signal that is awaited, once. *out_found: whether anything was there. */
+enum perseus_status prs_moe_scan(struct prs_worker *worker, bool *out_found);
+/* All tiles of `pair` have been answered. */
+enum perseus_status prs_moe_pair_answered(struct perseus_moe *moe, struct prs_round *round);
+
+/* ---- protocol.c ---- */
+
+/* Collective transfers treat every PE alike; the others leave out those that share memory. */
+static inline bool prs_moe_is_direct(const struct perseus_moe *moe, uint32_t pe)
+{
+    return moe->plan.config.protocol != PERSEUS_MOE_COLLECTIVE &&
+           perseus_is_local(moe->pe, (int)pe);
+}
+/* What the core keeps for each member of a signal group. */
+#define PRS_MOE_GROUP_MEMBER_BYTES 64
+enum perseus_status prs_groups_init(struct prs_groups *groups, const struct perseus_moe *moe);
+void prs_groups_finish(struct prs_groups *groups); /* zeroed is allowed */
+/* What the signals of dispatch say; `whole` is for the protocol to set. */
+struct prs_word prs_protocol_dispatch_word(const struct perseus_moe *moe,
+                                           const struct prs_round *round, uint32_t expert);
+/* Sends staged tile `tile` of the rows for `expert`. */
+enum perseus_status prs_protocol_send(struct perseus_moe *moe, const struct prs_round *round,
+                                      uint32_t expert, uint32_t tile);
+/* Sends the answer to tile `tile` of a pair, which lies where the rows arrived; counts it. */
+enum perseus_status prs_protocol_answer(struct perseus_moe *moe, const struct prs_round *round,
+                                        uint32_t source, uint32_t hosted, uint32_t tile,
+                                        bool *out_is_last);
+/* All own rows are staged; all answers are computed: what the bulk protocols wait for. */
+enum perseus_status prs_protocol_end_dispatch(struct perseus_moe *moe, struct prs_round *round);
+enum perseus_status prs_protocol_end_answers(struct perseus_moe *moe, struct prs_round *round);
+
+/* ---- roles.c ---- */
+
+enum perseus_status prs_roles_start(struct perseus_moe *moe);
+void prs_roles_stop(struct perseus_moe *moe);
+uint64_t prs_roles_bytes(const struct prs_moe_plan *plan);
+/* Without threads: does what there is to do until `round` has ended. */
+void prs_roles_drive(struct perseus_moe *moe, const struct prs_round *round);
+
+/* For tools: records what threads do; before the first forward. */
+void prs_moe_set_trace(struct perseus_moe *moe, struct prs_trace *trace);
+
+#endif

@@ -1,0 +1,218 @@
+/* The persistent threads: processors run tasks, the subscriber watches; or one thread does both. */
+#include <stdlib.h>
+
+#include "core/wait.h"
+#include "moe/layer.h"
+
+static uint32_t prs_roles_workers(const struct perseus_moe_config *config)
+{
+    return config->processors > 0 ? config->processors + config->subscribers : 1;
+}
+
+static bool prs_roles_batches(const struct perseus_moe_config *config)
+{
+    return config->relaxed && !config->communication_only;
+}
+
+uint64_t prs_roles_bytes(const struct prs_moe_plan *plan)
+{
+    uint64_t runners = plan->config.processors > 0 ? plan->config.processors : 1;
+    uint64_t batch =
+        prs_roles_batches(&plan->config) ? plan->config.tile_tokens * plan->row_bytes : 0;
+    uint64_t bench = plan->config.communication_only ? 0 : prs_expert_bench_bytes(plan);
+    return runners * (bench + batch) + prs_roles_workers(&plan->config) * sizeof(struct prs_worker);
+}
+
+/* ---- what a thread does ---- */
+
+static void prs_worker_run(struct prs_worker *worker, const struct prs_task *task)
+{
+    static const struct {
+        enum perseus_status (*run)(struct prs_worker *worker, const struct prs_task *task);
+        const char *what;
+    } kinds[] = {
+        [PRS_TASK_DISPATCH] = {prs_moe_dispatch, "dispatch"},
+        [PRS_TASK_TILE] = {prs_moe_tile, "expert"},
+        [PRS_TASK_SHARED] = {prs_moe_shared, "shared expert"},
+        [PRS_TASK_COMBINE] = {prs_moe_combine, "combine"},
+        [PRS_TASK_ADD] = {prs_moe_add, "add"},
+    };
+    struct perseus_moe *moe = worker->moe;
+    uint64_t begin_ns = moe->trace != NULL ? prs_clock_now_ns(&moe->clock) : 0;
+    enum perseus_status status = kinds[task->kind].run(worker, task);
+    if (status != PERSEUS_OK) {
+        prs_moe_break(moe, status);
+    }
+    if (moe->trace != NULL) {
+        prs_trace_span(moe->trace, worker->lane, kinds[task->kind].what, begin_ns,
+                       prs_clock_now_ns(&moe->clock),
+                       task->kind == PRS_TASK_TILE ? task->source : task->expert);
+    }
+}
+
+static bool prs_worker_has_forward(const struct perseus_moe *moe)
+{
+    bool has = false;
+    for (uint32_t half = 0; half < PRS_MOE_HALVES; half++) {
+        /* Relaxed: the scheduler's mutex is what a watcher goes by; this only ends a watch. */
+        has |= atomic_load_explicit(&moe->rounds[half].is_active, memory_order_relaxed);
+    }
+    return has;
+}
+
+/* Nothing moved here for timeout_ms, or the job broke: says what was awaited. */
+static void prs_worker_give_up(const struct prs_worker *worker, const struct prs_wait *wait,
+                               enum perseus_status status)
+{
+    struct perseus_moe *moe = worker->moe;
+    char text[200] = "moe";
+    pthread_mutex_lock(&moe->scan_mutex);
+    for (uint32_t half = 0; half < PRS_MOE_HALVES; half++) {
+        if (atomic_load_explicit(&moe->rounds[half].is_active, memory_order_relaxed)) {
+            prs_round_describe(moe, &moe->rounds[half], text, sizeof text);
+        }
+    }
+    pthread_mutex_unlock(&moe->scan_mutex);
+    prs_moe_break(moe, prs_wait_fail(wait, status, "%s", text));
+}
+
+/* Polls until something arrived, or there is something better to do. */
+static void prs_worker_watch(struct prs_worker *worker)
+{
+    struct perseus_moe *moe = worker->moe;
+    struct prs_wait wait = prs_wait_begin(moe->pe, moe->plan.config.timeout_ms);
+    unsigned seen = atomic_load_explicit(&moe->progress, memory_order_relaxed);
+    bool found = false;
+    while (!found && !prs_scheduler_calls(moe->scheduler) && prs_worker_has_forward(moe)) {
+        enum perseus_status status = prs_moe_scan(worker, &found);
+        if (status != PERSEUS_OK) {
+            prs_moe_break(moe, status);
+            return;
+        }
+        unsigned now = atomic_load_explicit(&moe->progress, memory_order_relaxed);
+        if (now != seen) { /* another thread moved: patience begins again */
+            seen = now;
+            wait = prs_wait_begin(moe->pe, moe->plan.config.timeout_ms);
+        }
+        status = found ? PERSEUS_OK : prs_wait_step(&wait);
+        if (status != PERSEUS_OK) {
+            prs_worker_give_up(worker, &wait, status);
+            return;
+        }
+    }
+}
+
+/* One step of a thread; false when it shall end. */
+static bool prs_worker_step(struct prs_worker *worker, bool may_sleep)
+{
+    struct prs_scheduler *scheduler = worker->moe->scheduler;
+    struct prs_task task;
+    switch (prs_scheduler_next(scheduler, worker->may_run, worker->may_watch, may_sleep, &task)) {
+    case PRS_NEXT_RUN:
+        prs_worker_run(worker, &task);
+        prs_scheduler_ran(scheduler);
+        return true;
+    case PRS_NEXT_WATCH:
+        prs_worker_watch(worker);
+        prs_scheduler_watched(scheduler);
+        return true;
+    case PRS_NEXT_NONE:
+        return true;
+    case PRS_NEXT_STOP:
+        break;
+    }
+    return false;
+}
+
+static void *prs_worker_main(void *argument)
+{
+    struct prs_worker *worker = argument;
+    prs_gemm_thread_begin();
+    while (prs_worker_step(worker, true)) {
+    }
+    return NULL;
+}
+
+void prs_roles_drive(struct perseus_moe *moe, const struct prs_round *round)
+{
+    int width = prs_gemm_thread_begin();
+    /* Relaxed: this thread itself ends the forward. */
+    while (atomic_load_explicit(&round->is_active, memory_order_relaxed) &&
+           prs_worker_step(&moe->workers[0], false)) {
+    }
+    prs_gemm_thread_end(width);
+}
+
+/* ---- life ---- */
+
+static enum perseus_status prs_worker_init(struct prs_worker *worker, struct perseus_moe *moe,
+                                           uint32_t index)
+{
+    const struct perseus_moe_config *config = &moe->plan.config;
+    bool subscriber = config->processors > 0 && index == config->processors;
+    *worker = (struct prs_worker){
+        .moe = moe,
+        .lane = index,
+        .may_run = !subscriber,
+        .may_watch = subscriber || config->subscribers == 0,
+    };
+    if (subscriber) {
+        return PERSEUS_OK;
+    }
+    if (prs_roles_batches(config)) {
+        worker->batch = malloc(config->tile_tokens * moe->plan.row_bytes);
+        if (worker->batch == NULL) {
+            return prs_fail(prs_moe_log(moe), PERSEUS_OUT_OF_MEMORY,
+                            "moe: no memory for a thread's rows");
+        }
+    }
+    return config->communication_only
+               ? PERSEUS_OK
+               : prs_expert_bench_init(&worker->bench, &moe->plan, prs_moe_log(moe));
+}
+
+enum perseus_status prs_roles_start(struct perseus_moe *moe)
+{
+    uint32_t wanted = prs_roles_workers(&moe->plan.config);
+    moe->workers = calloc(wanted, sizeof *moe->workers);
+    if (moe->workers == NULL) {
+        return prs_fail(prs_moe_log(moe), PERSEUS_OUT_OF_MEMORY, "moe: no memory for %u threads",
+                        wanted);
+    }
+    for (; moe->n_workers < wanted; moe->n_workers++) {
+        struct prs_worker *worker = &moe->workers[moe->n_workers];
+        enum perseus_status status = prs_worker_init(worker, moe, moe->n_workers);
+        if (status != PERSEUS_OK) {
+            moe->n_workers++; /* what it has is given back by stop */
+            return status;
+        }
+    }
+    while (moe->plan.config.processors > 0 && moe->n_threads < wanted) {
+        struct prs_worker *worker = &moe->workers[moe->n_threads];
+        if (pthread_create(&worker->thread, NULL, prs_worker_main, worker) != 0) {
+            return prs_fail(prs_moe_log(moe), PERSEUS_LIMIT,
+                            "moe: cannot start thread %u of %u; use fewer processors or raise the "
+                            "process limit (ulimit -u)",
+                            moe->n_threads + 1, wanted);
+        }
+        moe->n_threads++;
+    }
+    return PERSEUS_OK;
+}
+
+void prs_roles_stop(struct perseus_moe *moe)
+{
+    if (moe->scheduler != NULL) {
+        prs_scheduler_stop(moe->scheduler);
+    }
+    for (uint32_t i = 0; i < moe->n_threads; i++) {
+        pthread_join(moe->workers[i].thread, NULL);
+    }
+    for (uint32_t i = 0; i < moe->n_workers; i++) {
+        prs_expert_bench_finish(&moe->workers[i].bench);
+        free(moe->workers[i].batch);
+    }
+    free(moe->workers);
+    moe->workers = NULL;
+    moe->n_workers = moe->n_threads = 0;
+}
