@@ -1,0 +1,152 @@
+/*
+ * abi.h: what both versions of NVSHMEM's transport interface share. Restated from measured offsets
+ * (docs/nvshmem.md says how); every size and offset is asserted, because the host was compiled by
+ * somebody else.
+ *
+ * Verb and byte descriptors are passed by value; the rest by pointer to objects of the caller that
+ * die when the call returns.
+ */
+#ifndef PRS_NVSHMEM_ABI_H
+#define PRS_NVSHMEM_ABI_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PRS_ABI_HANDLE_BYTES 512
+
+/* What callbacks return. The host tests for non-zero only. */
+enum prs_abi_status {
+    PRS_ABI_SUCCESS = 0,
+    PRS_ABI_INVALID_VALUE = 1,
+    PRS_ABI_OUT_OF_MEMORY = 2,
+    PRS_ABI_NOT_SUPPORTED = 3,
+    PRS_ABI_INTERNAL = 7
+};
+
+enum prs_abi_rma { PRS_ABI_PUT = 1, PRS_ABI_P = 2, PRS_ABI_GET = 4, PRS_ABI_G = 5 };
+
+enum prs_abi_amo {
+    PRS_ABI_AMO_INC = 2,
+    PRS_ABI_AMO_SET = 3,
+    PRS_ABI_AMO_ADD = 4,
+    PRS_ABI_AMO_AND = 5,
+    PRS_ABI_AMO_OR = 6,
+    PRS_ABI_AMO_XOR = 7,
+    PRS_ABI_AMO_SIGNAL = 8, /* a plain SET; barriers use it */
+    PRS_ABI_AMO_SIGNAL_SET = 9,
+    PRS_ABI_AMO_SIGNAL_ADD = 10,
+    PRS_ABI_AMO_FETCH = 12,
+    PRS_ABI_AMO_FETCH_INC = 13,
+    PRS_ABI_AMO_FETCH_ADD = 14,
+    PRS_ABI_AMO_FETCH_AND = 15,
+    PRS_ABI_AMO_FETCH_OR = 16,
+    PRS_ABI_AMO_FETCH_XOR = 17,
+    PRS_ABI_AMO_SWAP = 18,
+    PRS_ABI_AMO_COMPARE_SWAP = 19
+};
+
+/* can_reach_peer's answer: the proxy may write, read and do atomics. Never a MAP bit: with one on
+ * self the host would not register the heap. */
+#define PRS_ABI_CAP_CPU_WRITE   16
+#define PRS_ABI_CAP_CPU_READ    32
+#define PRS_ABI_CAP_CPU_ATOMICS 64
+
+#define PRS_ABI_ATTR_CONNECTED 2 /* connect_endpoints is wanted */
+#define PRS_ABI_PE_ALL         0x8000
+#define PRS_ABI_QP_HOST        0
+#define PRS_ABI_QP_DEFAULT     1
+
+struct prs_abi_rma_verb {
+    int desc; /* enum prs_abi_rma */
+    int is_nbi;
+    int is_stream;
+    void *stream;
+};
+static_assert(sizeof(struct prs_abi_rma_verb) == 24, "rma verb");
+
+struct prs_abi_rma_memory {
+    void *pointer; /* remote: an address of the peer's process */
+    uint64_t offset;
+    unsigned char *handle; /* PRS_ABI_HANDLE_BYTES, or NULL */
+};
+static_assert(sizeof(struct prs_abi_rma_memory) == 24, "rma memory");
+
+struct prs_abi_rma_bytes {
+    size_t elements;
+    int element_bytes;
+    ptrdiff_t source_stride, target_stride;
+};
+static_assert(sizeof(struct prs_abi_rma_bytes) == 32, "rma bytes");
+
+struct prs_abi_amo_verb {
+    int desc; /* enum prs_abi_amo; what follows is never written by the host */
+    int is_fetch, is_value, is_cmp;
+};
+static_assert(sizeof(struct prs_abi_amo_verb) == 16, "amo verb");
+
+struct prs_abi_amo_memory {
+    struct prs_abi_rma_memory remote;
+    uint64_t return_flag;
+    void *return_pointer; /* where a fetched value goes, in the caller's own heap */
+    void *value_pointer, *compare_pointer;
+    uint64_t value, compare;
+    unsigned char *return_handle;
+};
+static_assert(sizeof(struct prs_abi_amo_memory) == 80, "amo memory");
+static_assert(offsetof(struct prs_abi_amo_memory, return_flag) == 24, "amo memory");
+static_assert(offsetof(struct prs_abi_amo_memory, value) == 56, "amo memory");
+static_assert(offsetof(struct prs_abi_amo_memory, return_handle) == 72, "amo memory");
+
+struct prs_abi_amo_bytes {
+    int name_type;
+    int element_bytes;
+};
+static_assert(sizeof(struct prs_abi_amo_bytes) == 8, "amo bytes");
+
+struct prs_abi_pe_info {
+    int pci[3];
+    int pe;
+    uint64_t host_hash;
+    unsigned char gpu_uuid[16];
+};
+static_assert(sizeof(struct prs_abi_pe_info) == 40, "PE info");
+
+/* A std::vector as libstdc++ and every other vector of three pointers lays it out. Read only. */
+struct prs_abi_vector {
+    void *begin, *end, *capacity_end;
+};
+static_assert(sizeof(struct prs_abi_vector) == 24, "vector");
+
+/* Collective calls return 0 when every PE made them; bytes are per PE (per pair). */
+struct prs_abi_bootstrap {
+    int version;
+    int pg_rank, pg_size;
+    int node_pe, node_pes;
+    int (*allgather)(const void *send, void *receive, int bytes, struct prs_abi_bootstrap *self);
+    int (*alltoall)(const void *send, void *receive, int bytes, struct prs_abi_bootstrap *self);
+    int (*barrier)(struct prs_abi_bootstrap *self);
+    void (*global_exit)(int status);
+    int (*finalize)(struct prs_abi_bootstrap *self);
+    int (*show_info)(struct prs_abi_bootstrap *self, int style);
+    void *pre_init_ops;
+    void *comm_state;
+};
+static_assert(sizeof(struct prs_abi_bootstrap) == 88, "bootstrap");
+static_assert(offsetof(struct prs_abi_bootstrap, allgather) == 24, "bootstrap");
+static_assert(offsetof(struct prs_abi_bootstrap, comm_state) == 80, "bootstrap");
+
+/* The driver functions that init is handed; any entry may be NULL. */
+#define PRS_ABI_CUDA_ENTRIES 39
+enum prs_abi_cuda_entry {
+    PRS_ABI_CUDA_POINTER_GET_ATTRIBUTE = 4,
+    PRS_ABI_CUDA_FLUSH_RDMA_WRITES = 14,
+    PRS_ABI_CUDA_GET_PROC_ADDRESS = 38
+};
+struct prs_abi_cuda_table {
+    void *entry[PRS_ABI_CUDA_ENTRIES];
+};
+static_assert(sizeof(struct prs_abi_cuda_table) == 312, "CUDA table");
+
+#endif

@@ -1,0 +1,21 @@
+/* amo.h: NVSHMEM's atomic codes as one atomic operation on one word. */
+#ifndef PRS_NVSHMEM_AMO_H
+#define PRS_NVSHMEM_AMO_H
+
+#include "abi.h"
+
+#include <perseus/perseus.h>
+
+struct prs_amo {
+    enum perseus_atomic op;
+    uint64_t operand, compare;
+    uint32_t bytes; /* of the word: 2, 4 or 8 */
+    bool fetch;
+};
+
+/* False for a code or width that no atomic has. The other members of the verb are never read: the
+ * host does not write them. */
+bool prs_amo_decode(int desc, int element_bytes, uint64_t value, uint64_t compare,
+                    struct prs_amo *out);
+
+#endif

@@ -1,0 +1,77 @@
+/*
+ * plugin.h: the transport behind both interface versions. interface3.c and interface4.c translate
+ * the host's objects; everything here is version-neutral.
+ *
+ * Main path: entry.c negotiates -> plugin.c opens two routes (route.h) -> connect.c makes the PEs
+ * know each other -> memory.c registers the heap -> transfer.c and atomic.c turn calls into
+ * requests to the ordering engine. Device memory that the fabric cannot reach takes stage.h's way
+ * instead.
+ */
+#ifndef PRS_NVSHMEM_PLUGIN_H
+#define PRS_NVSHMEM_PLUGIN_H
+
+#include "abi.h"
+#include "amo.h"
+#include "memory.h"
+#include "route.h"
+
+struct prs_hello; /* connect.c */
+
+struct prs_plugin {
+    struct prs_log log;
+    struct prs_clock clock;
+    const char *transport_name; /* "libfabric" or "ibrc" */
+    uint64_t timeout_ns;
+    struct prs_settings settings;
+    bool host_fences;  /* whether the host calls fence whenever its user does */
+    bool offers_fence; /* false: the order is kept without, and the host may skip its requests */
+    uint64_t op_bytes_max;
+    int my_pe, n_pes; /* 0 PEs until connected */
+    struct prs_route routes[PRS_SIDE_COUNT];
+    struct prs_memory memory;
+    struct prs_hello *hellos; /* by PE */
+};
+
+/* plugin.c */
+/* `host_drops_fences`: interface 4.0, whose host may not pass the device's fences on. */
+enum perseus_status prs_plugin_create(const char *transport_name, bool host_drops_fences,
+                                      const struct prs_abi_cuda_table *cuda,
+                                      const struct prs_log *log, struct prs_plugin **out);
+void prs_plugin_destroy(struct prs_plugin *plugin); /* NULL allowed */
+bool prs_plugin_is_device(const struct prs_plugin *plugin, const void *pointer);
+/* The low `bytes` of `value` to any registered memory of this PE, GPU-visible on return. */
+void prs_plugin_store(struct prs_plugin *plugin, void *pointer, uint64_t value, uint32_t bytes);
+/* One atomic on this PE's own memory; returns the old value. */
+uint64_t prs_plugin_apply(struct prs_plugin *plugin, const struct prs_amo *amo, void *word);
+/* The host's progress call: once per round of its proxy thread. */
+enum perseus_status prs_plugin_progress(struct prs_plugin *plugin);
+
+/* connect.c: collective. */
+enum perseus_status prs_plugin_connect(struct prs_plugin *plugin, int my_pe, int n_pes,
+                                       struct prs_abi_bootstrap *bootstrap);
+
+/* transfer.c; `remote` is in the peer's address space. */
+enum perseus_status prs_plugin_rma(struct prs_plugin *plugin, enum prs_side side, int pe,
+                                   const struct prs_abi_rma_verb *verb,
+                                   const struct prs_abi_rma_memory *remote,
+                                   const struct prs_abi_rma_memory *local,
+                                   const struct prs_abi_rma_bytes *bytes);
+enum perseus_status prs_plugin_put_signal(struct prs_plugin *plugin, enum prs_side side, int pe,
+                                          const struct prs_abi_vector *remote,
+                                          const struct prs_abi_vector *local,
+                                          const struct prs_abi_vector *bytes, int signal_desc,
+                                          const struct prs_abi_amo_memory *signal);
+enum perseus_status prs_plugin_fence(struct prs_plugin *plugin, enum prs_side side, int pe);
+enum perseus_status prs_plugin_quiet(struct prs_plugin *plugin, enum prs_side side, int pe);
+
+/* atomic.c */
+enum perseus_status prs_plugin_amo(struct prs_plugin *plugin, enum prs_side side, int pe,
+                                   const struct prs_abi_amo_verb *verb,
+                                   const struct prs_abi_amo_memory *target,
+                                   const struct prs_abi_amo_bytes *bytes);
+/* Where `memory` of PE `pe` lies: its handle and the offset in it, checked. */
+enum perseus_status prs_plugin_target(struct prs_plugin *plugin, int pe, const char *what,
+                                      const struct prs_abi_rma_memory *memory, size_t bytes,
+                                      struct prs_handle *out_handle, uint64_t *out_offset);
+
+#endif

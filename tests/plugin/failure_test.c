@@ -1,0 +1,373 @@
+/* failure_test.c: whatever is wrong is one clear line and a non-zero return, never a crash or a
+ * hang. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "handle.h"
+#include "traffic.h"
+
+#define FILE_3 "nvshmem_transport_libfabric.so.3"
+#define FILE_4 "nvshmem_transport_libfabric.so.4"
+#define IBRC_4 "nvshmem_transport_ibrc.so.4"
+
+/* ---- what the transport says ---- */
+
+struct ears {
+    int saved, file;
+};
+
+static int count(const char *text, const char *words)
+{
+    int times = 0;
+    for (const char *at = text; (at = strstr(at, words)) != NULL; at++) {
+        times++;
+    }
+    return times;
+}
+
+static void listen_start(struct ears *ears)
+{
+    fflush(stderr);
+    ears->saved = dup(2);
+    ears->file = memfd_create("stderr", 0);
+    fcntl(ears->file, F_SETFL, O_APPEND); /* several processes write */
+    dup2(ears->file, 2);
+}
+
+/* The lines of the transport among what was heard since; the text goes to `out`. */
+static int listen_end(struct ears *ears, char *out, size_t bytes)
+{
+    fflush(stderr);
+    dup2(ears->saved, 2);
+    close(ears->saved);
+    ssize_t got = pread(ears->file, out, bytes - 1, 0);
+    out[got > 0 ? got : 0] = '\0';
+    close(ears->file);
+    return count(out, "perseus nvshmem:");
+}
+
+static void clean_environment(void)
+{
+    static const char *const names[] = {
+        "PERSEUS_PROVIDER",           "PERSEUS_ORDERING", "PERSEUS_ADVERSARY", "PERSEUS_TIMEOUT_MS",
+        "NVSHMEM_LIBFABRIC_PROVIDER", "NVSHMEM_DEBUG",    "NVSHMEM_QP_DEPTH",  "NVSHMEM_HCA_LIST"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        unsetenv(names[i]);
+    }
+    setenv("PERSEUS_FABRIC", "libfabric", 1);
+}
+
+/* ---- a failing init ---- */
+
+typedef int (*init_fn)(void **out, const struct prs_abi_cuda_table *cuda, int version);
+
+/* One init that must fail with one line that holds all of `words`. */
+static void refuse(const char *file, int version, const char *const *words)
+{
+    char text[4096];
+    struct ears ears;
+    void *library = host_open(file);
+    assert_non_null(library);
+    init_fn init;
+    void *symbol = dlsym(library, "nvshmemt_init");
+    memcpy(&init, &symbol, sizeof init);
+    void *transport = &ears;
+    listen_start(&ears);
+    int failed = init(&transport, NULL, version);
+    int lines = listen_end(&ears, text, sizeof text);
+    assert_int_not_equal(failed, 0);
+    assert_ptr_equal(transport, &ears);
+    dlclose(library);
+    if (lines != 1) {
+        print_error("%d lines:\n%s", lines, text);
+    }
+    assert_int_equal(lines, 1);
+    for (; *words != NULL; words++) {
+        if (strstr(text, *words) == NULL) {
+            print_error("no \"%s\" in: %s", *words, text);
+        }
+        assert_non_null(strstr(text, *words));
+    }
+}
+#define WORDS(...)        \
+    (const char *const[]) \
+    {                     \
+        __VA_ARGS__, NULL \
+    }
+
+static void test_init_refuses(void **state)
+{
+    (void)state;
+    clean_environment();
+    refuse(FILE_3, 70000, WORDS("7.0", "3.0", "4.0"));
+    refuse(FILE_4, 50000, WORDS("5.0", "3.0", "4.0"));
+    setenv("PERSEUS_PROVIDER", "nonsense", 1);
+    refuse(FILE_3, 30000, WORDS("nonsense"));
+    unsetenv("PERSEUS_PROVIDER");
+    setenv("NVSHMEM_LIBFABRIC_PROVIDER", "cxxi", 1);
+    refuse(FILE_4, 40000, WORDS("cxxi"));
+    unsetenv("NVSHMEM_LIBFABRIC_PROVIDER");
+    refuse(IBRC_4, 40000, WORDS("verbs"));
+    setenv("PERSEUS_ORDERING", "quick", 1);
+    refuse(FILE_3, 30000, WORDS("PERSEUS_ORDERING", "quick"));
+    setenv("PERSEUS_ORDERING", "nic-fence", 1);
+    setenv("PERSEUS_PROVIDER", "tcp", 1);
+    refuse(FILE_3, 30000, WORDS("nic-fence"));
+    setenv("PERSEUS_FABRIC", "pigeon", 1);
+    refuse(FILE_3, 30000, WORDS("pigeon"));
+}
+
+/* ---- failing starts and calls of whole jobs ---- */
+
+static int run(const struct host_spec *spec, char *text, size_t bytes)
+{
+    struct ears ears;
+    listen_start(&ears);
+    int failures = host_run(spec);
+    int lines = listen_end(&ears, text, bytes);
+    if (failures != 0) {
+        print_error("%s", text);
+    }
+    assert_int_equal(failures, 0);
+    return lines;
+}
+
+static void nothing(struct host_pe *pe, void *argument)
+{
+    (void)pe;
+    (void)argument;
+}
+
+static void test_one_pe_alone(void **state)
+{
+    (void)state;
+    clean_environment();
+    char text[4096];
+    setenv("PERSEUS_PROVIDER", "tcp", 1);
+    struct traffic traffic = {.seed = 3, .rounds = 3};
+    struct host_spec spec = {.file = FILE_4, .version = 40000, .n_pes = 1, .body = nothing};
+    assert_int_equal(run(&spec, text, sizeof text), 0);
+    spec.body = traffic_storm;
+    spec.argument = &traffic;
+    assert_int_equal(run(&spec, text, sizeof text), 0);
+}
+
+static void another_version(struct host_pe *pe, void *block, size_t bytes)
+{
+    if (pe->rank == 1 && bytes > 8) {
+        ((unsigned char *)block)[8]++; /* the hello's version */
+    }
+}
+
+static void test_mixed_versions_fail_everywhere(void **state)
+{
+    (void)state;
+    clean_environment();
+    setenv("PERSEUS_FABRIC", "loopback", 1);
+    char text[8192];
+    const struct host_spec spec = {.file = FILE_4,
+                                   .version = 40000,
+                                   .n_pes = 3,
+                                   .tamper = another_version,
+                                   .starts_badly = true,
+                                   .body = nothing};
+    assert_int_equal(run(&spec, text, sizeof text), 3);
+    assert_non_null(strstr(text, "PE 1 runs"));
+}
+
+static void another_ordering(struct host_pe *pe, void *argument)
+{
+    (void)argument;
+    setenv("PERSEUS_ORDERING", pe->rank == 2 ? "drain" : "deferred", 1);
+}
+
+static void test_mixed_orderings_fail_everywhere(void **state)
+{
+    (void)state;
+    clean_environment();
+    setenv("PERSEUS_PROVIDER", "tcp", 1);
+    char text[8192];
+    const struct host_spec spec = {.file = FILE_3,
+                                   .version = 30000,
+                                   .n_pes = 3,
+                                   .processes = true,
+                                   .prepare = another_ordering,
+                                   .starts_badly = true,
+                                   .body = nothing};
+    assert_int_equal(run(&spec, text, sizeof text), 3);
+    assert_non_null(strstr(text, "PE 2 uses tcp"));
+}
+
+static void test_variables_without_effect_are_told_once(void **state)
+{
+    (void)state;
+    clean_environment();
+    setenv("PERSEUS_FABRIC", "loopback", 1);
+    setenv("NVSHMEM_QP_DEPTH", "128", 1);
+    setenv("NVSHMEM_HCA_LIST", "mlx5_0", 1);
+    char text[4096];
+    const struct host_spec spec = {.file = FILE_3, .version = 30000, .n_pes = 3, .body = nothing};
+    assert_int_equal(run(&spec, text, sizeof text), 1);
+    assert_non_null(strstr(text, "NVSHMEM_QP_DEPTH"));
+    assert_non_null(strstr(text, "NVSHMEM_HCA_LIST"));
+    assert_null(strstr(text, "NVSHMEM_SRQ_DEPTH"));
+}
+
+/* ---- bad calls ---- */
+
+static void bad_kernel(struct host_pe *pe, void *argument)
+{
+    (void)argument;
+    static uint64_t stranger[64];
+    int other = 1 - pe->rank;
+    unsigned char *own_heap = pe->heaps[other], foreign[PRS_ABI_HANDLE_BYTES] = {1, 2, 3};
+    struct prs_abi_rma_memory there = {.pointer = own_heap, .handle = foreign},
+                              here = {.pointer = pe->heap};
+    struct prs_abi_rma_bytes eight = {.elements = 8, .element_bytes = 1};
+    struct prs_abi_rma_verb put = {.desc = PRS_ABI_PUT, .is_nbi = 1}, odd = {.desc = 77};
+    CHECK(pe, pe->interface->rma(pe, true, other, put, &there, &here, eight) != 0);
+    there.handle = pe->blobs + (size_t)other * PRS_ABI_HANDLE_BYTES;
+    CHECK(pe, pe->interface->rma(pe, true, 99, put, &there, &here, eight) != 0);
+    CHECK(pe, pe->interface->rma(pe, true, other, odd, &there, &here, eight) != 0);
+    there.pointer = own_heap + HOST_CHUNK_BYTES - 4;
+    CHECK(pe, pe->interface->rma(pe, true, other, put, &there, &here, eight) != 0);
+    there.pointer = own_heap - 1;
+    CHECK(pe, pe->interface->rma(pe, true, other, put, &there, &here, eight) != 0);
+    CHECK(pe, device_put(pe, other, 0, stranger, sizeof stranger) != 0);
+    CHECK(pe, device_amo(pe, other, 11, 64, 8, 1, 0) != 0);
+    CHECK(pe, device_amo(pe, other, PRS_ABI_AMO_ADD, 65, 8, 1, 0) != 0);
+    CHECK(pe, device_amo(pe, other, PRS_ABI_AMO_ADD, 64, 3, 1, 0) != 0);
+    /* And nothing of it did any harm. */
+    CHECK(pe, device_amo(pe, other, PRS_ABI_AMO_ADD, 128, 8, 1, 0) == 0);
+    CHECK(pe, device_wait(pe, 128, 1));
+}
+
+static void bad_calls(struct host_pe *pe, void *argument)
+{
+    unsigned char blob[PRS_ABI_HANDLE_BYTES] = {0};
+    host_on_proxy(pe, bad_kernel, argument);
+    CHECK(pe, pe->interface->release_memory(pe, blob) != 0);
+    CHECK(pe, pe->interface->register_memory(pe, pe->heap, 4096, true, blob) != 0);
+    CHECK(pe, pe->interface->register_memory(pe, pe->heap, 0, true, blob) != 0);
+    static unsigned char pages[2][8192];
+    CHECK(pe, pe->interface->register_memory(pe, pages[pe->rank], 8192, true, blob) == 0);
+    CHECK(pe, pe->interface->release_memory(pe, blob) == 0);
+    CHECK(pe, pe->interface->release_memory(pe, blob) != 0);
+}
+
+static void test_bad_calls_are_refused_one_line_each(void **state)
+{
+    (void)state;
+    clean_environment();
+    setenv("PERSEUS_FABRIC", "loopback", 1);
+    char text[16384];
+    const struct host_spec spec = {.file = FILE_4, .version = 40000, .n_pes = 2, .body = bad_calls};
+    assert_int_equal(run(&spec, text, sizeof text), 2 * (9 + 4));
+}
+
+/* ---- a dead peer ---- */
+
+static void outlive_kernel(struct host_pe *pe, void *argument)
+{
+    (void)argument;
+    int failed = 0;
+    for (int i = 0; i < 2000 && failed == 0; i++) {
+        failed = device_put(pe, 2, 4096, pe->heap, 4096);
+        if (failed == 0) {
+            failed = device_quiet(pe);
+        }
+        usleep(1000);
+    }
+    CHECK(pe, failed != 0);
+    /* The others still work. */
+    int other = 1 - pe->rank;
+    CHECK(pe,
+          device_put_signal(pe, other, 8192, pe->heap, 4096, 64, 1, PRS_ABI_AMO_SIGNAL_SET) == 0);
+    CHECK(pe, device_wait(pe, 64, 1));
+}
+
+static void outlive(struct host_pe *pe, void *argument)
+{
+    if (pe->rank == 2) {
+        usleep(50000);
+        _exit(0);
+    }
+    host_on_proxy(pe, outlive_kernel, argument);
+    _exit(pe->failures); /* the host would end the job here, too */
+}
+
+static void test_dead_peer_is_one_line_and_no_hang(void **state)
+{
+    (void)state;
+    clean_environment();
+    setenv("PERSEUS_PROVIDER", "tcp", 1);
+    setenv("PERSEUS_TIMEOUT_MS", "5000", 1);
+    char text[8192];
+    const struct host_spec spec = {
+        .file = FILE_3, .version = 30000, .n_pes = 3, .processes = true, .body = outlive};
+    run(&spec, text, sizeof text);
+    assert_int_equal(count(text, "peer PE 2 is lost"), 2); /* by each survivor, once */
+    unsetenv("PERSEUS_TIMEOUT_MS");
+}
+
+/* A peer that lives but does nothing: only the deadline ends the wait. */
+static void wait_for_sleeper(struct host_pe *pe, void *argument)
+{
+    (void)argument;
+    CHECK(pe, device_amo(pe, 1, PRS_ABI_AMO_ADD, 64, 8, 1, 0) == 0);
+    CHECK(pe, device_quiet(pe) != 0);
+}
+
+static void sleep_on(struct host_pe *pe, void *argument)
+{
+    (void)argument;
+    (void)pe;
+    sleep(3);
+}
+
+static void one_sleeps(struct host_pe *pe, void *argument)
+{
+    host_on_proxy(pe, pe->rank == 1 ? sleep_on : wait_for_sleeper, argument);
+    _exit(pe->failures);
+}
+
+static void test_silent_peer_ends_with_the_deadline(void **state)
+{
+    (void)state;
+    clean_environment();
+    setenv("PERSEUS_PROVIDER", "tcp", 1);
+    setenv("PERSEUS_TIMEOUT_MS", "500", 1);
+    char text[8192];
+    const struct host_spec spec = {
+        .file = FILE_4, .version = 40000, .n_pes = 2, .processes = true, .body = one_sleeps};
+    assert_int_equal(run(&spec, text, sizeof text), 1);
+    assert_non_null(strstr(text, "PE 1"));
+    assert_non_null(strstr(text, "500 ms"));
+    unsetenv("PERSEUS_TIMEOUT_MS");
+}
+
+int main(void)
+{
+    /* Loaded for good: it keeps what it allocated once in globals, which LeakSanitizer would miss.
+     */
+    dlopen("libfabric.so.1", RTLD_NOW | RTLD_NODELETE);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_init_refuses),
+        cmocka_unit_test(test_one_pe_alone),
+        cmocka_unit_test(test_mixed_versions_fail_everywhere),
+        cmocka_unit_test(test_mixed_orderings_fail_everywhere),
+        cmocka_unit_test(test_variables_without_effect_are_told_once),
+        cmocka_unit_test(test_bad_calls_are_refused_one_line_each),
+        cmocka_unit_test(test_dead_peer_is_one_line_and_no_hang),
+        cmocka_unit_test(test_silent_peer_ends_with_the_deadline),
+    };
+    return cmocka_run_group_tests_name("NVSHMEM transport failures", tests, NULL, NULL);
+}

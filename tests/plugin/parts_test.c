@@ -1,0 +1,209 @@
+/* parts_test.c: the transport's pure parts: versions, handles, atomic codes, implied fences. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "amo.h"
+#include "handle.h"
+#include "sequence.h"
+#include "status.h"
+#include "version.h"
+
+struct heard {
+    int count;
+    char text[1024];
+};
+
+static void hear(void *user, enum perseus_log_level level, const char *text)
+{
+    (void)level;
+    struct heard *heard = user;
+    heard->count++;
+    snprintf(heard->text, sizeof heard->text, "%s", text);
+}
+
+static void test_version_is_the_lesser_within_a_major(void **state)
+{
+    (void)state;
+    static const struct {
+        int host, expected; /* 0: refused */
+    } rows[] = {{30000, 30000}, {30102, 30000}, {39999, 30000}, {40000, 40000},
+                {40100, 40000}, {20000, 0},     {29999, 0},     {50000, 0},
+                {70000, 0},     {0, 0},         {-1, 0},        {3, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct heard heard = {0};
+        struct prs_log log = {.fn = hear, .user = &heard, .pe = -1};
+        int version = 12345;
+        enum perseus_status status = prs_version_negotiate(rows[i].host, &log, &version);
+        assert_int_equal(status, rows[i].expected != 0 ? PERSEUS_OK : PERSEUS_VERSION);
+        assert_int_equal(version, rows[i].expected != 0 ? rows[i].expected : 12345);
+        assert_int_equal(heard.count, rows[i].expected != 0 ? 0 : 1);
+    }
+    struct heard heard = {0};
+    struct prs_log log = {.fn = hear, .user = &heard, .pe = -1};
+    int version;
+    prs_version_negotiate(70100, &log, &version);
+    assert_non_null(strstr(heard.text, "7.1"));
+    assert_non_null(strstr(heard.text, "3.0"));
+    assert_non_null(strstr(heard.text, "4.0"));
+}
+
+static void test_handle_is_read_at_any_address_and_checked(void **state)
+{
+    (void)state;
+    struct prs_handle handle = {.magic = PRS_HANDLE_MAGIC,
+                                .base = 4096,
+                                .bytes = 100,
+                                .owner = 3,
+                                .number = 9,
+                                .kind = PRS_HANDLE_WINDOW,
+                                .blob_bytes = {10, 20}};
+    handle.blobs[0] = 1;
+    handle.blobs[10] = 2;
+    unsigned char copy[PRS_ABI_HANDLE_BYTES + 1];
+    memcpy(copy + 1, &handle, sizeof handle);
+    struct prs_handle read;
+    assert_true(prs_handle_read(copy + 1, &read));
+    assert_int_equal(read.number, 9);
+    assert_int_equal(*prs_handle_blob(&read, PRS_SIDE_HOST), 1);
+    assert_int_equal(*prs_handle_blob(&read, PRS_SIDE_PROXY), 2);
+    assert_false(prs_handle_read(NULL, &read));
+    memset(copy, 0, sizeof copy);
+    assert_false(prs_handle_read(copy, &read));
+    struct prs_handle bad = handle;
+    bad.blob_bytes[1] = 60000;
+    assert_false(prs_handle_read((unsigned char *)&bad, &read));
+    bad = handle;
+    bad.kind = 77;
+    assert_false(prs_handle_read((unsigned char *)&bad, &read));
+    bad = handle;
+    bad.base = UINT64_MAX - 50;
+    assert_false(prs_handle_read((unsigned char *)&bad, &read));
+}
+
+static void test_amo_codes(void **state)
+{
+    (void)state;
+    struct prs_amo amo;
+    static const int unknown[] = {-1, 0, 1, 11, 20, 108, 1 << 30};
+    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
+        assert_false(prs_amo_decode(unknown[i], 8, 0, 0, &amo));
+    }
+    for (int code = 2; code <= 19; code++) {
+        if (code == 11) {
+            continue;
+        }
+        assert_true(prs_amo_decode(code, 8, 77, 5, &amo));
+        assert_int_equal(amo.fetch, code > 11);
+        assert_false(prs_amo_decode(code, 3, 77, 5, &amo));
+        assert_false(prs_amo_decode(code, 16, 77, 5, &amo));
+    }
+    /* INC adds one whatever the value says; FETCH adds nothing. */
+    assert_true(prs_amo_decode(PRS_ABI_AMO_FETCH_INC, 4, 77, 0, &amo));
+    assert_true(amo.op == PERSEUS_ATOMIC_ADD && amo.operand == 1 && amo.bytes == 4);
+    assert_true(prs_amo_decode(PRS_ABI_AMO_FETCH, 4, 77, 0, &amo));
+    assert_true(amo.op == PERSEUS_ATOMIC_ADD && amo.operand == 0);
+    assert_true(prs_amo_decode(PRS_ABI_AMO_SIGNAL, 8, 77, 0, &amo));
+    assert_true(amo.op == PERSEUS_ATOMIC_SET && amo.operand == 77);
+    assert_true(prs_amo_decode(PRS_ABI_AMO_COMPARE_SWAP, 8, 77, 5, &amo));
+    assert_true(amo.op == PERSEUS_ATOMIC_COMPARE_SWAP && amo.operand == 77 && amo.compare == 5);
+}
+
+/* ---- implied fences ---- */
+
+static bool needs(enum perseus_ordering mode, uint32_t order, bool host_fences,
+                  enum prs_class first, uint64_t first_word, enum prs_class second,
+                  uint64_t second_word)
+{
+    struct prs_caps caps = {.order = order};
+    struct prs_sequence_rules rules;
+    struct prs_sequence sequence = {0};
+    prs_sequence_rules_init(&rules, mode, &caps, host_fences);
+    assert_false(prs_sequence_needs_fence(&rules, &sequence, first, first_word));
+    prs_sequence_add(&sequence, first, first_word);
+    bool answer = prs_sequence_needs_fence(&rules, &sequence, second, second_word);
+    prs_sequence_fenced(&sequence);
+    assert_false(prs_sequence_needs_fence(&rules, &sequence, second, second_word));
+    return answer;
+}
+
+static void test_a_fencing_host_is_trusted_but_for_one_word(void **state)
+{
+    (void)state;
+    for (int first = 0; first < PRS_CLASS_COUNT; first++) {
+        for (int second = 0; second < PRS_CLASS_COUNT; second++) {
+            assert_false(needs(PERSEUS_ORDERING_NIC_FENCE, 0, true, (enum prs_class)first, 800,
+                               (enum prs_class)second, 808));
+        }
+    }
+    assert_true(needs(PERSEUS_ORDERING_NIC_FENCE, 0, true, PRS_CLASS_SET, 800, PRS_CLASS_SET, 800));
+    assert_true(
+        needs(PERSEUS_ORDERING_NIC_FENCE, 0, true, PRS_CLASS_SET, 800, PRS_CLASS_ATOMIC, 800));
+    assert_true(
+        needs(PERSEUS_ORDERING_DEFERRED, 0, true, PRS_CLASS_SIGNALED, 800, PRS_CLASS_SET, 800));
+}
+
+static void test_a_host_that_drops_fences_gets_flags_in_order(void **state)
+{
+    (void)state;
+    static const enum prs_class flags[] = {PRS_CLASS_FLAG, PRS_CLASS_SET, PRS_CLASS_ATOMIC};
+    for (int first = 0; first < PRS_CLASS_COUNT; first++) {
+        for (int i = 0; i < 3; i++) {
+            assert_true(
+                needs(PERSEUS_ORDERING_DEFERRED, 0, false, (enum prs_class)first, 8, flags[i], 16));
+        }
+    }
+    for (int i = 0; i < 3; i++) { /* and what follows a flag stays behind it */
+        assert_true(needs(PERSEUS_ORDERING_DEFERRED, 0, false, flags[i], 8, PRS_CLASS_PUT, 0));
+    }
+    assert_false(needs(PERSEUS_ORDERING_DEFERRED, 0, false, PRS_CLASS_PUT, 0, PRS_CLASS_PUT, 0));
+    /* Signals in a row cost no fence where the fabric keeps them in order. */
+    assert_false(needs(PERSEUS_ORDERING_NIC_FENCE, PRS_ORDER_SET_SET, false, PRS_CLASS_SET, 8,
+                       PRS_CLASS_SET, 16));
+    assert_true(needs(PERSEUS_ORDERING_NIC_FENCE, PRS_ORDER_ALL, false, PRS_CLASS_PUT, 0,
+                      PRS_CLASS_SET, 16));
+}
+
+static void test_fifo_needs_fences_around_records_only(void **state)
+{
+    (void)state;
+    struct prs_caps caps = {.order = PRS_ORDER_ALL};
+    assert_true(prs_sequence_is_natural(PERSEUS_ORDERING_FIFO, &caps));
+    assert_false(prs_sequence_is_natural(PERSEUS_ORDERING_COUNTED, &caps));
+    caps.order &= ~(uint32_t)PRS_ORDER_SET_SET;
+    assert_false(prs_sequence_is_natural(PERSEUS_ORDERING_FIFO, &caps));
+    for (int first = 0; first < PRS_CLASS_COUNT; first++) {
+        for (int second = 0; second < PRS_CLASS_COUNT; second++) {
+            bool records = first == PRS_CLASS_ATOMIC || second == PRS_CLASS_ATOMIC;
+            assert_int_equal(needs(PERSEUS_ORDERING_FIFO, PRS_ORDER_ALL, false,
+                                   (enum prs_class)first, 8, (enum prs_class)second, 8),
+                             records);
+        }
+    }
+}
+
+static void test_every_failure_is_nonzero_for_the_host(void **state)
+{
+    (void)state;
+    for (int status = PERSEUS_AGAIN; status <= PERSEUS_INTERNAL; status++) {
+        assert_int_not_equal(prs_abi_status((enum perseus_status)status), PRS_ABI_SUCCESS);
+    }
+    assert_int_equal(prs_abi_status(PERSEUS_OK), PRS_ABI_SUCCESS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_version_is_the_lesser_within_a_major),
+        cmocka_unit_test(test_handle_is_read_at_any_address_and_checked),
+        cmocka_unit_test(test_amo_codes),
+        cmocka_unit_test(test_a_fencing_host_is_trusted_but_for_one_word),
+        cmocka_unit_test(test_a_host_that_drops_fences_gets_flags_in_order),
+        cmocka_unit_test(test_fifo_needs_fences_around_records_only),
+        cmocka_unit_test(test_every_failure_is_nonzero_for_the_host),
+    };
+    return cmocka_run_group_tests_name("NVSHMEM transport parts", tests, NULL, NULL);
+}

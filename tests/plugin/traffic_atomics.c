@@ -1,0 +1,134 @@
+#include <string.h>
+
+#include "base/rng.h"
+#include "traffic.h"
+
+#define FLAGS    4096
+#define FETCHES  8192
+#define WORDS    12288
+#define TICKETS  (WORDS + 1024) /* who got which number of a FETCH_INC */
+#define COUNTERS (WORDS + 512)
+
+struct code {
+    int desc;
+    bool fetch;
+};
+static const struct code codes[] = {
+    {PRS_ABI_AMO_INC, false},         {PRS_ABI_AMO_SET, false},
+    {PRS_ABI_AMO_ADD, false},         {PRS_ABI_AMO_AND, false},
+    {PRS_ABI_AMO_OR, false},          {PRS_ABI_AMO_XOR, false},
+    {PRS_ABI_AMO_SIGNAL, false},      {PRS_ABI_AMO_SIGNAL_SET, false},
+    {PRS_ABI_AMO_SIGNAL_ADD, false},  {PRS_ABI_AMO_FETCH, true},
+    {PRS_ABI_AMO_FETCH_INC, true},    {PRS_ABI_AMO_FETCH_ADD, true},
+    {PRS_ABI_AMO_FETCH_AND, true},    {PRS_ABI_AMO_FETCH_OR, true},
+    {PRS_ABI_AMO_FETCH_XOR, true},    {PRS_ABI_AMO_SWAP, true},
+    {PRS_ABI_AMO_COMPARE_SWAP, true},
+};
+
+/* The specification, apart from the transport's own table. */
+static uint64_t model(int desc, uint64_t old, uint64_t value, uint64_t compare)
+{
+    switch (desc) {
+    case PRS_ABI_AMO_INC:
+    case PRS_ABI_AMO_FETCH_INC:
+        return old + 1;
+    case PRS_ABI_AMO_ADD:
+    case PRS_ABI_AMO_SIGNAL_ADD:
+    case PRS_ABI_AMO_FETCH_ADD:
+        return old + value;
+    case PRS_ABI_AMO_AND:
+    case PRS_ABI_AMO_FETCH_AND:
+        return old & value;
+    case PRS_ABI_AMO_OR:
+    case PRS_ABI_AMO_FETCH_OR:
+        return old | value;
+    case PRS_ABI_AMO_XOR:
+    case PRS_ABI_AMO_FETCH_XOR:
+        return old ^ value;
+    case PRS_ABI_AMO_FETCH:
+        return old;
+    case PRS_ABI_AMO_COMPARE_SWAP:
+        return old == compare ? value : old;
+    default:
+        return value;
+    }
+}
+
+static uint64_t low(uint64_t value, int bytes)
+{
+    return bytes == 8 ? value : value & ((UINT64_C(1) << (8 * bytes)) - 1);
+}
+
+/* One word of the target that nobody else touches, through every code in a seeded order. */
+static void check_codes(struct host_pe *pe, const struct traffic *traffic, int target, int bytes)
+{
+    struct prs_rng rng =
+        prs_rng_seeded(traffic->seed + (uint64_t)(pe->rank * 100 + target + bytes));
+    size_t word = WORDS + (size_t)pe->rank * 24 + (bytes == 8 ? 0 : bytes == 4 ? 12 : 18);
+    uint64_t expected = low(0, bytes), old;
+    for (int i = 0; i < 3 * (int)(sizeof codes / sizeof codes[0]); i++) {
+        const struct code *code = &codes[prs_rng_below(&rng, sizeof codes / sizeof codes[0])];
+        uint64_t value = low(prs_rng_next(&rng), bytes);
+        uint64_t compare = prs_rng_below(&rng, 2) == 0 ? expected : low(prs_rng_next(&rng), bytes);
+        if (code->desc == PRS_ABI_AMO_FETCH_INC) {
+            value = 1;
+        }
+        if (code->fetch) {
+            CHECK(pe, device_fetch(pe, target, code->desc, word, bytes, value, compare,
+                                   FETCHES + 16 * (size_t)(i % 8), &old) == 0);
+            CHECK(pe, old == expected);
+        } else {
+            CHECK(pe, device_amo(pe, target, code->desc, word, bytes, value, compare) == 0);
+            CHECK(pe, device_fence(pe) == 0);
+        }
+        expected = low(model(code->desc, expected, value, compare), bytes);
+    }
+    CHECK(pe, device_fetch(pe, target, PRS_ABI_AMO_FETCH, word, bytes, 0, 0, FETCHES, &old) == 0);
+    CHECK(pe, old == expected);
+}
+
+static void count_together(struct host_pe *pe, int rounds)
+{
+    for (int i = 0; i < rounds; i++) {
+        for (int target = 0; target < pe->n_pes; target++) {
+            CHECK(pe, device_amo(pe, target, PRS_ABI_AMO_ADD, COUNTERS, 8, 3, 0) == 0);
+            CHECK(pe, device_amo(pe, target, PRS_ABI_AMO_INC, COUNTERS + 8, 4, 1, 0) == 0);
+            CHECK(pe, device_amo(pe, target, PRS_ABI_AMO_ADD, COUNTERS + 12, 4, 5, 0) == 0);
+        }
+        uint64_t ticket = 0;
+        CHECK(pe, device_fetch(pe, 0, PRS_ABI_AMO_FETCH_INC, COUNTERS + 16, 8, 1, 0, FETCHES,
+                               &ticket) == 0);
+        /* Every number is given once: its owner writes where nobody else does. */
+        uint64_t found = 1;
+        CHECK(pe, device_fetch(pe, 0, PRS_ABI_AMO_SWAP, TICKETS + 8 * (size_t)ticket, 8, 7, 0,
+                               FETCHES, &found) == 0);
+        CHECK(pe, found == 0);
+    }
+}
+
+static void atomics_kernel(struct host_pe *pe, void *argument)
+{
+    const struct traffic *traffic = argument;
+    static const int widths[] = {8, 4, 2};
+    uint64_t barriers = 0;
+    for (int target = 0; target < pe->n_pes && pe->failures == 0; target++) {
+        for (int i = 0; i < 3; i++) {
+            check_codes(pe, traffic, target, widths[i]);
+        }
+    }
+    CHECK(pe, device_barrier(pe, FLAGS, &barriers));
+    int rounds = traffic->rounds < 40 ? traffic->rounds : 40;
+    count_together(pe, rounds);
+    CHECK(pe, device_barrier(pe, FLAGS, &barriers));
+    uint64_t times = (uint64_t)(rounds * pe->n_pes), halves = host_word(pe, COUNTERS + 8);
+    CHECK(pe, host_word(pe, COUNTERS) == 3 * times);
+    CHECK(pe, (halves & UINT32_MAX) == times && halves >> 32 == 5 * times);
+    if (pe->rank == 0) {
+        CHECK(pe, host_word(pe, COUNTERS + 16) == times);
+    }
+}
+
+void traffic_atomics(struct host_pe *pe, void *traffic)
+{
+    host_on_proxy(pe, atomics_kernel, traffic);
+}
