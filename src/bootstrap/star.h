@@ -32,8 +32,9 @@ void prs_star_destroy(struct prs_star *star); /* NULL allowed */
 /* Slots are numbers below this. */
 int prs_star_slots(const struct prs_star *star);
 
-/* A new connection: of a rank that its socket proves, or PRS_STAR_STRANGER. `name` is for messages
- * and copied. Drops the oldest stranger if there are too many. The dirty list must be empty. */
+/* A new connection: of a rank that its socket proves, once per rank and before any stranger, or
+ * PRS_STAR_STRANGER. `name` is for messages and copied. Drops the oldest stranger if there are too
+ * many. The dirty list must be empty. */
 int prs_star_add(struct prs_star *star, int rank, const char *name);
 /* The connection ended or failed; the slot may be used again. */
 void prs_star_closed(struct prs_star *star, int slot);
