@@ -103,10 +103,11 @@ enum perseus_status prs_op_check(const struct prs_endpoint *endpoint, const stru
 
 bool prs_order_kept(uint32_t order, enum prs_op_kind earlier, enum prs_op_kind later)
 {
-    if (earlier == PRS_OP_GET || later == PRS_OP_GET) {
+    if (earlier == PRS_OP_GET || later == PRS_OP_GET ||
+        (prs_is_atomic(earlier) && !prs_is_atomic(later))) {
         return false;
     }
-    uint32_t needed = prs_is_atomic(later) || prs_is_atomic(earlier) ? PRS_ORDER_PUT_ATOMIC : 0;
+    uint32_t needed = prs_is_atomic(later) ? PRS_ORDER_PUT_ATOMIC : 0;
     if (earlier != PRS_OP_PUT) {
         needed |= PRS_ORDER_SET_SET;
     } else if (later == PRS_OP_PUT) {

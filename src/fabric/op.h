@@ -12,7 +12,9 @@ enum perseus_status prs_op_check(const struct prs_endpoint *endpoint, const stru
                                  const struct prs_log *log);
 
 /* Whether `order` (enum prs_order_bits) keeps `later` behind `earlier` on one (peer, lane) without
- * a flag. Atomics ride in the ordered stream only if PUT_ATOMIC is granted; gets never do. */
+ * a flag. A bit promises what it says and no more: atomics stay behind earlier signals and atomics
+ * if both PUT_ATOMIC and SET_SET are granted, but no bit holds a write behind an atomic, or orders
+ * a get. */
 bool prs_order_kept(uint32_t order, enum prs_op_kind earlier, enum prs_op_kind later);
 
 #endif

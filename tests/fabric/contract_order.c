@@ -13,6 +13,7 @@
 
 /* ---- two operations on one lane ---- */
 
+#define NO_BIT (1u << 31) /* never granted */
 struct pair {
     enum prs_op_kind earlier, later;
     uint32_t granted_by; /* all of these order bits */
@@ -59,7 +60,10 @@ static const struct pair pairs[] = {
     {PRS_OP_PUT, PRS_OP_ATOMIC, PRS_ORDER_PUT_ATOMIC},
     {PRS_OP_SIGNAL_SET, PRS_OP_SIGNAL_SET, PRS_ORDER_SET_SET},
     {PRS_OP_SIGNAL_SET, PRS_OP_PUT, PRS_ORDER_SET_SET},
-    {PRS_OP_ATOMIC, PRS_OP_PUT, PRS_ORDER_SET_SET | PRS_ORDER_PUT_ATOMIC},
+    {PRS_OP_SIGNAL_SET, PRS_OP_ATOMIC, PRS_ORDER_SET_SET | PRS_ORDER_PUT_ATOMIC},
+    {PRS_OP_ATOMIC, PRS_OP_ATOMIC, PRS_ORDER_SET_SET | PRS_ORDER_PUT_ATOMIC},
+    {PRS_OP_ATOMIC, PRS_OP_PUT, NO_BIT},
+    {PRS_OP_ATOMIC, PRS_OP_SIGNAL_SET, NO_BIT},
 };
 #define PAIRS (sizeof pairs / sizeof pairs[0])
 

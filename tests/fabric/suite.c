@@ -5,7 +5,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -27,12 +26,9 @@ int main(int argc, char **argv)
 {
     static const struct contract_case *const groups[] = {contract_post_cases, contract_data_cases,
                                                          contract_order_cases, contract_loss_cases};
-    struct job *jobs = calloc(TESTS_MAX, sizeof *jobs);
-    struct CMUnitTest *tests = calloc(TESTS_MAX, sizeof *tests);
+    static struct job jobs[TESTS_MAX];
+    static struct CMUnitTest tests[TESTS_MAX];
     size_t n = 0;
-    if (jobs == NULL || tests == NULL) {
-        return 1;
-    }
     for (const struct row *row = fabric_rows; row->name != NULL; row++) {
         for (size_t g = 0; g < sizeof groups / sizeof groups[0]; g++) {
             for (const struct contract_case *item = groups[g]; item->name != NULL; item++) {
@@ -51,7 +47,5 @@ int main(int argc, char **argv)
         cmocka_set_test_filter(argv[1]);
     }
     int failures = _cmocka_run_group_tests("fabric contract", tests, n, NULL, NULL);
-    free(tests);
-    free(jobs);
     return failures == 0 ? 0 : 1;
 }

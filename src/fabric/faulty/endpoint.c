@@ -22,11 +22,11 @@ static void prs_unlink(struct prs_faulty_list *list, struct prs_faulty_op *queue
     *(queued->next != NULL ? &queued->next->previous : &list->last) = queued->previous;
 }
 
-static void prs_free_list(struct prs_faulty_list *list)
+static void prs_free_list(const struct prs_faulty_list *list)
 {
-    while (list->first != NULL) {
-        struct prs_faulty_op *queued = list->first;
-        prs_unlink(list, queued);
+    struct prs_faulty_op *next;
+    for (struct prs_faulty_op *queued = list->first; queued != NULL; queued = next) {
+        next = queued->next;
         free(queued);
     }
 }
@@ -116,7 +116,7 @@ enum perseus_status prs_faulty_connect(struct prs_endpoint *endpoint, const void
     }
     if (self->n_peers == self->peers_room) {
         uint32_t room = self->peers_room == 0 ? 8 : 2 * self->peers_room;
-        struct prs_faulty_peer **peers = realloc(self->peers, room * sizeof *peers);
+        struct prs_faulty_peer **peers = realloc(self->peers, room * sizeof(void *));
         if (peers == NULL) {
             return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for peer %u", self->n_peers);
         }

@@ -71,7 +71,7 @@ static enum perseus_status prs_loopback_reserve_peer(struct prs_loopback_endpoin
         return PERSEUS_OK;
     }
     uint32_t room = self->peers_room == 0 ? 8 : 2 * self->peers_room;
-    struct prs_loopback_peer **peers = realloc(self->peers, room * sizeof *peers);
+    struct prs_loopback_peer **peers = realloc(self->peers, room * sizeof(void *));
     if (peers == NULL) {
         return PERSEUS_OUT_OF_MEMORY;
     }
