@@ -35,6 +35,7 @@ enum perseus_status prs_heap_create(size_t bytes, const struct prs_log *log, str
     if (heap == NULL) {
         return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for the heap's records");
     }
+    atomic_init(&heap->shares, 1);
     heap->fd = -1;
     heap->bytes = PRS_HEAP_RESERVED + bytes;
     heap->touched_bytes = PRS_HEAP_RESERVED;
@@ -54,9 +55,17 @@ enum perseus_status prs_heap_create(size_t bytes, const struct prs_log *log, str
     return PERSEUS_OK;
 }
 
+struct prs_heap *prs_heap_share(struct prs_heap *heap)
+{
+    /* Relaxed: whoever shares was told of the heap by its owner, who holds a share. */
+    atomic_fetch_add_explicit(&heap->shares, 1, memory_order_relaxed);
+    return heap;
+}
+
 void prs_heap_destroy(struct prs_heap *heap)
 {
-    if (heap == NULL) {
+    /* With itself: what every holder did to the heap is done before the last one frees it. */
+    if (heap == NULL || atomic_fetch_sub_explicit(&heap->shares, 1, memory_order_acq_rel) != 1) {
         return;
     }
     if (heap->base != NULL) {

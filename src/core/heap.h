@@ -8,6 +8,7 @@
 #ifndef PRS_CORE_HEAP_H
 #define PRS_CORE_HEAP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -19,6 +20,7 @@
 #define PRS_HEAP_WORDS_MAX (PRS_HEAP_RESERVED / 64)
 
 struct prs_heap {
+    _Atomic uint32_t shares; /* of the owner, and of the other PEs of this process */
     unsigned char *base;
     size_t bytes;         /* of the mapping, PRS_HEAP_RESERVED included */
     size_t touched_bytes; /* memory from here on was never handed out: still zero */
@@ -30,7 +32,10 @@ struct prs_heap {
 
 /* bytes: of the user's part, whole pages. */
 enum perseus_status prs_heap_create(size_t bytes, const struct prs_log *log, struct prs_heap **out);
-void prs_heap_destroy(struct prs_heap *heap); /* NULL allowed */
+/* A PE of the same process uses the heap too, until it destroys its share. */
+struct prs_heap *prs_heap_share(struct prs_heap *heap);
+/* Gives up a share; the last one frees. NULL allowed. */
+void prs_heap_destroy(struct prs_heap *heap);
 void prs_heap_close_fd(struct prs_heap *heap);
 
 /* Zeroed memory of the user's part; OUT_OF_MEMORY is not logged here. One thread at a time. */

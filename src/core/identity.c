@@ -22,7 +22,7 @@ static void prs_identity_host(char out[PRS_HOST_BYTES])
     }
 }
 
-void prs_identity_fill(const struct prs_settings *settings, const struct prs_heap *heap,
+void prs_identity_fill(const struct prs_settings *settings, struct prs_heap *heap,
                        struct prs_identity *out)
 {
     memset(out, 0, sizeof *out);
@@ -33,6 +33,7 @@ void prs_identity_fill(const struct prs_settings *settings, const struct prs_hea
     out->inode = heap->inode;
     out->pid = (int32_t)getpid();
     out->fd = heap->fd;
+    out->heap = (uintptr_t)heap;
     prs_identity_host(out->host);
 }
 

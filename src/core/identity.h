@@ -15,12 +15,13 @@ struct prs_identity {
     uint64_t heap_bytes; /* of the user's part */
     uint64_t device, inode;
     int32_t pid, fd;
+    uint64_t heap;             /* its address, for PEs of the same process */
     char host[PRS_HOST_BYTES]; /* the host's boot id */
 };
 
-_Static_assert(sizeof(struct prs_identity) == 104, "no padding in what is sent");
+_Static_assert(sizeof(struct prs_identity) == 112, "no padding in what is sent");
 
-void prs_identity_fill(const struct prs_settings *settings, const struct prs_heap *heap,
+void prs_identity_fill(const struct prs_settings *settings, struct prs_heap *heap,
                        struct prs_identity *out);
 /* Whether all PEs agree on version, heap size and pes_per_node; the message names the PE that
  * differs from PE 0. */

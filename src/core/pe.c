@@ -74,7 +74,8 @@ static enum perseus_status prs_pe_meet(struct perseus_pe *pe, const struct prs_s
         status = prs_identity_check(all, pe->size, prs_pe_log(pe)); /* all find the same */
     }
     if (status == PERSEUS_OK) {
-        status = prs_peers_create(all, pe->rank, pe->size, pe->heap, prs_pe_log(pe), &pe->peers);
+        status =
+            prs_peers_create(all, pe->rank, pe->size, pe->heap->bytes, prs_pe_log(pe), &pe->peers);
         status = prs_job_agree(&pe->job, status, "make records of its peers");
     }
     free(all);

@@ -39,43 +39,56 @@ static enum perseus_status prs_peers_number_nodes(struct prs_peers *peers,
     return PERSEUS_OK;
 }
 
-/* The heap of another PE of this host, or NULL with errno. The process number may mean another
- * process here (containers), so the object's identity is checked before anything is opened. */
-static unsigned char *prs_peers_map(const struct prs_identity *identity, size_t bytes)
+static void prs_peer_share(struct prs_peer *peer, const struct prs_identity *identity)
+{
+    peer->shared = prs_heap_share((struct prs_heap *)(uintptr_t)identity->heap);
+    peer->base = peer->shared->base;
+}
+
+/* Makes the heap of a PE of this host reachable, or leaves base NULL, with errno. The process
+ * number may mean another process here (containers), so the object's identity is checked before
+ * anything is opened; and if it is this process that holds the object, the PE is one of this
+ * process. */
+static void prs_peer_map(struct prs_peer *peer, const struct prs_identity *identity, size_t bytes)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)identity->pid, (int)identity->fd);
     struct stat info;
     if (stat(path, &info) != 0) {
-        return NULL;
+        return;
     }
     if (info.st_dev != identity->device || info.st_ino != identity->inode ||
         info.st_size != (off_t)bytes) {
         errno = ESTALE;
-        return NULL;
+        return;
+    }
+    if (identity->pid == getpid()) {
+        prs_peer_share(peer, identity);
+        return;
     }
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) {
-        return NULL;
+        return;
     }
     void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    int error = errno;
     close(fd);
-    return base != MAP_FAILED ? base : NULL;
+    errno = error;
+    peer->base = base != MAP_FAILED ? base : NULL;
 }
 
 static void prs_peers_map_local(struct prs_peers *peers, const struct prs_identity *all,
-                                const struct prs_heap *heap, const struct prs_log *log)
+                                const struct prs_log *log)
 {
-    const struct prs_peer *self = &peers->peer[peers->self];
+    const struct prs_identity *self = &all[peers->self];
     peers->all_local = true;
     for (int pe = 0; pe < peers->size; pe++) {
         struct prs_peer *peer = &peers->peer[pe];
-        bool is_near = peer->node == self->node &&
-                       memcmp(all[pe].host, all[peers->self].host, PRS_HOST_BYTES) == 0;
         if (pe == peers->self) {
-            peer->base = heap->base;
-        } else if (is_near) {
-            peer->base = prs_peers_map(&all[pe], peers->heap_bytes);
+            prs_peer_share(peer, self);
+        } else if (peer->node == peers->peer[peers->self].node &&
+                   memcmp(all[pe].host, self->host, PRS_HOST_BYTES) == 0) {
+            prs_peer_map(peer, &all[pe], peers->heap_bytes);
             if (peer->base == NULL) {
                 prs_log(log, PERSEUS_LOG_INFO,
                         "cannot map the heap of PE %d of this node (%s); it is reached through the "
@@ -88,20 +101,20 @@ static void prs_peers_map_local(struct prs_peers *peers, const struct prs_identi
 }
 
 enum perseus_status prs_peers_create(const struct prs_identity *all, int self, int size,
-                                     const struct prs_heap *heap, const struct prs_log *log,
+                                     size_t heap_bytes, const struct prs_log *log,
                                      struct prs_peers **out)
 {
     struct prs_peers *peers = calloc(1, sizeof *peers + (size_t)size * sizeof(struct prs_peer));
     if (peers != NULL) {
         peers->self = self;
         peers->size = size;
-        peers->heap_bytes = heap->bytes;
+        peers->heap_bytes = heap_bytes;
     }
     if (peers == NULL || prs_peers_number_nodes(peers, all) != PERSEUS_OK) {
         free(peers);
         return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for the records of %d PEs", size);
     }
-    prs_peers_map_local(peers, all, heap, log);
+    prs_peers_map_local(peers, all, log);
     *out = peers;
     return PERSEUS_OK;
 }
@@ -112,8 +125,11 @@ void prs_peers_destroy(struct prs_peers *peers)
         return;
     }
     for (int pe = 0; pe < peers->size; pe++) {
-        if (pe != peers->self && peers->peer[pe].base != NULL) {
-            munmap(peers->peer[pe].base, peers->heap_bytes);
+        struct prs_peer *peer = &peers->peer[pe];
+        if (peer->shared != NULL) {
+            prs_heap_destroy(peer->shared);
+        } else if (peer->base != NULL) {
+            munmap(peer->base, peers->heap_bytes);
         }
     }
     free(peers);

@@ -6,7 +6,9 @@
  * not assumed: a heap is opened through /proc/PID/fd, and a container or a hardened kernel may
  * refuse; then the peer is reached through the fabric like one of another node.
  *
- * Memory: 24 bytes per PE of the job, and address space (no memory) for each local heap.
+ * PEs of one process share the mapping itself, so that sanitizers see one memory.
+ *
+ * Memory: 32 bytes per PE of the job, and address space (no memory) for each local heap.
  */
 #ifndef PRS_CORE_PEERS_H
 #define PRS_CORE_PEERS_H
@@ -16,7 +18,8 @@
 #include "core/identity.h"
 
 struct prs_peer {
-    unsigned char *base; /* its heap here, NULL if it is not local */
+    unsigned char *base;     /* its heap here, NULL if it is not local */
+    struct prs_heap *shared; /* what base belongs to, if it is of this process */
     int node;
     _Atomic uint64_t local_ops;
 };
@@ -28,9 +31,9 @@ struct prs_peers {
     struct prs_peer peer[];
 };
 
-/* `heap` is the own heap: outlives the peers. */
+/* Every PE keeps its heap and its fd until all have done this. */
 enum perseus_status prs_peers_create(const struct prs_identity *all, int self, int size,
-                                     const struct prs_heap *heap, const struct prs_log *log,
+                                     size_t heap_bytes, const struct prs_log *log,
                                      struct prs_peers **out);
 void prs_peers_destroy(struct prs_peers *peers); /* NULL allowed */
 

@@ -234,7 +234,7 @@ static void count_messages(struct pes *job, struct perseus_pe *pe, void *context
     bool vector = *(bool *)context;
     struct perseus_signal_group_member members[8];
     uint64_t *signals = allocate(pe, sizeof members / sizeof members[0] * sizeof *signals);
-    uint64_t *payload = allocate(pe, sizeof *payload);
+    uint64_t *payload = allocate(pe, 8 * sizeof *payload), *source = allocate(pe, sizeof *source);
     int other = 1 - perseus_my_pe(pe);
     (void)job;
     for (int i = 0; i < 8; i++) {
@@ -248,12 +248,12 @@ static void count_messages(struct pes *job, struct perseus_pe *pe, void *context
     CHECK_OK(perseus_quiet(pe)); /* the barrier's own signals are counted */
     CHECK_OK(perseus_stats(pe, other, &before));
     for (uint32_t i = 0; i < 8; i++) {
-        CHECK_OK(perseus_signal_group_put(group, i, payload, payload, 8, 1));
+        CHECK_OK(perseus_signal_group_put(group, i, payload + i, source, 8, 1));
     }
     CHECK_OK(perseus_quiet(pe));
     CHECK_OK(perseus_stats(pe, other, &after));
     CHECK(after.puts - before.puts == 8);
-    CHECK(after.fences - before.fences == 1);
+    CHECK(after.fences - before.fences <= 1); /* none, if all puts were complete by then */
     CHECK(after.signals - before.signals == 8);
     CHECK(after.signal_messages - before.signal_messages == (vector ? 1 : 8));
     perseus_signal_group_destroy(group);

@@ -46,7 +46,7 @@ static void allocate_and_free(struct pes *job, struct perseus_pe *pe, void *cont
             CHECK_OK(perseus_barrier_all(pe));
             CHECK_OK(perseus_atomic_fetch(pe, offset, PERSEUS_ATOMIC_ADD, 0, 0,
                                           (perseus_my_pe(pe) + 1) % job->size, &seen));
-            CHECK(seen == *offset);
+            CHECK(seen == perseus_signal_fetch(offset)); /* others add 0 to it meanwhile */
             CHECK_OK(perseus_barrier_all(pe));
         } else {
             CHECK_OK(perseus_free(pe, live[slot]));

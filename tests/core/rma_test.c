@@ -172,9 +172,10 @@ static void count_puts(struct pes *job, struct perseus_pe *pe, void *context)
     struct perseus_stats stats, all;
     int me = perseus_my_pe(pe), far = (me + 2) % job->size;
     CHECK_OK(perseus_malloc(pe, 4096, &memory));
-    CHECK_OK(perseus_put_nbi(pe, memory, memory, 100, far));
-    CHECK_OK(perseus_put_nbi(pe, memory, memory, 100, far));
-    CHECK_OK(perseus_put_nbi(pe, memory, memory, 100, me));
+    unsigned char *landing = memory, *source = landing + 2048;
+    CHECK_OK(perseus_put_nbi(pe, landing, source, 100, far));
+    CHECK_OK(perseus_put_nbi(pe, landing + 100, source, 100, far));
+    CHECK_OK(perseus_put_nbi(pe, landing + 200, source, 100, me));
     CHECK_OK(perseus_quiet(pe));
     CHECK_OK(perseus_stats(pe, far, &stats));
     CHECK(stats.puts == 2 && stats.put_bytes == 200 && stats.local_ops == 0);

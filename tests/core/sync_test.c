@@ -14,8 +14,8 @@
 #include "core/pes.h"
 
 #define WAIT_MS  60000
-#define BARRIERS 60
-#define ROUNDS   100
+#define BARRIERS 40
+#define ROUNDS   40
 #define WORDS    32
 
 static void *allocate(struct perseus_pe *pe, size_t bytes)
@@ -39,11 +39,12 @@ static void meet_often(struct pes *job, struct perseus_pe *pe, void *context)
 static void test_barrier(void **state)
 {
     (void)state;
-    for (int size = 1; size <= PES_MAX; size++) {
+    static const int sizes[] = {1, 2, 3, 4, 5, 7};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         for (int pes_per_node = 0; pes_per_node <= 2; pes_per_node++) {
             _Atomic uint64_t entered = 0;
             struct perseus_attr attr = pes_attr(pes_per_node);
-            pes_with(size, &attr, meet_often, &entered);
+            pes_with(sizes[i], &attr, meet_often, &entered);
         }
     }
 }
