@@ -9,8 +9,8 @@
 #include "bench_ring.h"
 
 #define LINE_BYTES 128 /* the adjacent-line prefetcher couples pairs of 64 */
-/* How long the consumer looks at an empty queue before it lets others run. */
-#define EMPTY_TAKES_MAX 256
+/* How often a thread looks at an empty or full queue before it lets others run. */
+#define LOOKS_MAX 256
 /* The consumer reads the clock once in so many takes. */
 #define TAKES_PER_CLOCK 64
 
@@ -36,6 +36,22 @@ struct checker {
     uint64_t errors, taken;
 };
 
+/* After a look in vain: gives the other side's core the cache line back for a moment, and the core
+ * to another thread when that did not help. */
+static void wait_a_little(uint32_t *looks)
+{
+    if (++*looks > LOOKS_MAX) {
+        *looks = 0;
+        sched_yield();
+        return;
+    }
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb");
+#endif
+}
+
 static void *produce(void *context)
 {
     struct producer *producer = context;
@@ -46,11 +62,13 @@ static void *produce(void *context)
                             .peer = producer->id,
                             .ticket = PRS_DESC_NO_TICKET,
                             .bytes = 4096};
+    uint32_t looks = 0;
     while (!atomic_load_explicit(&crew->stop, memory_order_relaxed)) {
         if (ops->push(crew->queue, &desc)) {
             desc.value++;
+            looks = 0;
         } else {
-            sched_yield();
+            wait_a_little(&looks);
         }
     }
     producer->pushed = desc.value;
@@ -76,17 +94,17 @@ static uint64_t now_ns(void)
 static double consume(const struct crew *crew, struct checker *checker)
 {
     const struct prs_ring_run *run = crew->run;
-    uint32_t empty = 0;
+    uint32_t looks = 0;
     while (run->ops->take(crew->queue, run->batch, check, checker) == 0) {
-        sched_yield();
+        wait_a_little(&looks);
     }
     uint64_t start_ns = now_ns(), before = checker->taken, elapsed_ns;
     do {
         for (int i = 0; i < TAKES_PER_CLOCK; i++) {
             if (run->ops->take(crew->queue, run->batch, check, checker) > 0) {
-                empty = 0;
-            } else if (++empty > EMPTY_TAKES_MAX) {
-                sched_yield();
+                looks = 0;
+            } else {
+                wait_a_little(&looks);
             }
         }
         elapsed_ns = now_ns() - start_ns;
