@@ -215,6 +215,30 @@ static void test_region_unaligned(void **state)
 
 /* ---- endpoints and the inbox ---- */
 
+/* MORE is taken at its word here, so that a caller who forgets to flush is found out. */
+static void test_doorbell(void **state)
+{
+    (void)state;
+    struct world *world = world_open(&loopback_row, 1);
+    struct prs_op op = world_put(world, 0, 1, 0, WORLD_HALF, 64, 0);
+    op.flags = PRS_OP_MORE;
+    world_post(world, 0, &op);
+    world_steps(world, 20);
+    assert_int_equal(world->pe[0].completed, 0);
+    assert_int_equal(prs_loopback_ops.flush(world->pe[0].endpoint), PERSEUS_OK);
+    world_steps(world, 20);
+    assert_int_equal(world->pe[0].completed, 1);
+    op.cookie = 1;
+    world_post(world, 0, &op);
+    op.cookie = 2;
+    op.peer = 2;
+    op.remote = world->pe[0].remote[2];
+    op.flags = 0; /* rings for both */
+    world_post(world, 0, &op);
+    world_drain(world);
+    world_close(world);
+}
+
 static bool count_immediate(struct world_pe *pe, uint32_t peer, uint64_t immediate)
 {
     uint64_t *next = pe->context;
@@ -342,6 +366,7 @@ int main(void)
         cmocka_unit_test(test_region_is_closed),
         cmocka_unit_test(test_region_garbage),
         cmocka_unit_test(test_region_unaligned),
+        cmocka_unit_test(test_doorbell),
         cmocka_unit_test(test_second_endpoint),
         cmocka_unit_test(test_inbox_is_bounded),
         cmocka_unit_test(test_caps),
