@@ -9,6 +9,7 @@
 
 #include "fabric/libfabric/internal.h"
 #include "fabric/libfabric/ip.h"
+#include "fabric/libfabric/rxm.h"
 #include "fabric/libfabric/status.h"
 
 /* A number with fewer of the high bits is a lesser set: counting down from all of them tries the
@@ -119,6 +120,7 @@ static struct fi_info *prs_lf_ask(const struct prs_fabric_config *config, const 
     }
     struct fi_info *list = NULL;
     bool has_bind = bind[0] != '\0';
+    prs_lf_rxm_trim();
     int error = fi_getinfo(PRS_LF_API, has_bind ? bind : NULL, NULL,
                            has_bind ? FI_SOURCE | FI_NUMERICHOST : 0, hints, &list);
     fi_freeinfo(hints);
@@ -160,6 +162,7 @@ static struct fi_info *prs_lf_ask_for_any(uint32_t memory_kinds)
     struct fi_info *hints = prs_lf_hints(NULL, memory_kinds, 0);
     struct fi_info *list = NULL;
     if (hints != NULL) {
+        prs_lf_rxm_trim();
         fi_getinfo(PRS_LF_API, NULL, NULL, 0, hints, &list);
         fi_freeinfo(hints);
     }

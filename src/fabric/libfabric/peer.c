@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -124,7 +125,8 @@ static enum perseus_status prs_lf_peer_find_process(const struct prs_lf_endpoint
                         blob->pid, endpoint->peer_count);
     }
     if (prs_lf_shm_is(fabric->info)) {
-        strncpy(peer->shm_name, (const char *)blob->address, sizeof peer->shm_name - 1);
+        snprintf(peer->shm_name, sizeof peer->shm_name, "%.*s", (int)sizeof peer->shm_name - 1,
+                 (const char *)blob->address);
     }
     return PERSEUS_OK;
 }
