@@ -89,8 +89,20 @@ class BenchTest(ProgramTest):
         self.assertRegex(done.stdout, r"not run: nic-fence, .+FI_FENCE")
         self.assertNotRegex(done.stdout, r"(?m)^coupled +nic-fence")
         self.assertRegex(done.stdout, r"(?m)^coupled +drain +\d+%")
-        self.assertIn("4 KiB each, to 3 PEs", done.stdout)
+        self.assertIn("5 transfers of 64 bytes to 3 PEs", done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^ +3 +4 KiB +1( +\d+)( +\d+%)+$")
         self.assertEqual(done.stderr, "")
+
+    def test_details_and_limit(self):
+        """A table per cell on demand; the default leaves out what would take long, and --bytes does not."""
+        words = ("bench", "put-signal", "--fabric", "loopback", "--orderings", "fifo", "--protocols", "coupled",
+                 "--peers", 1, "--repeat", 1)
+        document, done = self.json_of(*words, "--transfers", "1,8", "--details")
+        cells = {(row["bytes"], row["transfers"]) for row in document["rows"]}
+        self.assertEqual(cells, {(b << 10, t) for b in (4, 64, 1024, 4096) for t in (1, 8)} - {(4096 << 10, 8)})
+        self.assertEqual(done.stdout.count("transfers of") + done.stdout.count("transfer of"), len(cells))
+        document, _ = self.json_of(*words, "--transfers", 8, "--bytes", "4M")
+        self.assertEqual({row["bytes"] for row in document["rows"]}, {4 << 20})
 
     def test_put_signal_on_loopback(self):
         document, _ = self.json_of("bench", "put-signal", "--fabric", "loopback", "--transfers", "6", "--peers", "2",

@@ -54,10 +54,9 @@ static void number_cell(struct prs_table *table, int decimals, double value)
 static void add_row(const struct prs_alltoall *bench, uint32_t mode,
                     enum prs_bench_protocol protocol, struct prs_table *table)
 {
-    const struct prs_bench_protocol_info *info = prs_bench_protocol_info(protocol);
     struct prs_bench_summary first = summary_of(bench, 0, mode, protocol);
     uint64_t errors = 0;
-    prs_table_cell(table, "%s%s", info->name, info->is_vector ? " vector" : "");
+    prs_table_cell(table, "%s", prs_bench_protocol_info(protocol)->title);
     prs_table_cell(table, "%s", perseus_ordering_name(bench->modes.mode[mode].ordering));
     for (uint32_t cell = 0; cell < bench->tokens.n; cell++) {
         struct prs_bench_summary summary = summary_of(bench, cell, mode, protocol);

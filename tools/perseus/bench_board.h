@@ -7,6 +7,8 @@
 #ifndef PRS_TOOLS_BENCH_BOARD_H
 #define PRS_TOOLS_BENCH_BOARD_H
 
+#include <pthread.h>
+
 #include "bench_sender.h"
 
 #define PRS_BENCH_BURST_MAX 4
@@ -29,7 +31,20 @@ struct prs_bench_sample {
     uint64_t fences, drains, again, signals, signal_messages;
 };
 
+/* A barrier that costs a waiting PE nothing: rounds begin and end with it, not with messages. */
+struct prs_bench_gate {
+    pthread_mutex_t mutex;
+    pthread_cond_t opened;
+    uint32_t n_waiting;
+    uint64_t n_opened;
+};
+void prs_bench_gate_init(struct prs_bench_gate *gate);
+/* Returns once n PEs are there. If one never comes, its job is killed. */
+void prs_bench_gate_pass(struct prs_bench_gate *gate, uint32_t n);
+
 struct prs_bench_board {
+    struct prs_bench_gate all;     /* every PE of the job */
+    struct prs_bench_gate players; /* those that take part in the cell; others skip its rounds */
     struct prs_bench_turn turn;
     struct prs_bench_sample samples[]; /* see prs_bench_board_sample */
 };

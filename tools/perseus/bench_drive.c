@@ -120,8 +120,9 @@ static bool measure_cell(struct drive *drive, uint32_t cell)
         return false;
     }
     uint32_t burst = exchange.payload_bytes_max <= BURST_BYTES_MAX ? BURST : 1;
+    bool is_empty = exchange.n_taking_part == 0;
     prs_bench_exchange_destroy(&exchange);
-    for (uint32_t repeat = 0; repeat < drive->setup->repeat; repeat++) {
+    for (uint32_t repeat = 0; repeat < drive->setup->repeat && !is_empty; repeat++) {
         uint32_t order[PERSEUS_ORDERING_COUNT];
         shuffle(&drive->rng, order, drive->n_jobs);
         for (uint32_t i = 0; i < drive->n_jobs; i++) {

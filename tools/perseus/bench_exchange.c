@@ -20,6 +20,7 @@ uint64_t prs_bench_source_bytes(const struct prs_bench_workload *workload)
 struct landing {
     uint64_t offset;
     uint32_t slot;
+    bool is_sender; /* itself */
 };
 
 /* Numbers the transfers of all senders and keeps those of `self`. landings: one zeroed per PE;
@@ -30,6 +31,7 @@ static void place(const struct prs_bench_workload *workload, uint32_t cell, uint
 {
     for (uint32_t sender = 0; sender < workload->n_pes; sender++) {
         uint32_t n = workload->sends(workload->context, cell, sender, sends);
+        landings[sender].is_sender = n > 0;
         for (uint32_t i = 0; i < n; i++) {
             struct landing *landing = &landings[sends[i].target];
             sends[i].sender = sender;
@@ -46,6 +48,7 @@ static void place(const struct prs_bench_workload *workload, uint32_t cell, uint
         }
     }
     for (uint32_t pe = 0; pe < workload->n_pes; pe++) {
+        exchange->n_taking_part += landings[pe].is_sender || landings[pe].slot > 0;
         if (landings[pe].offset > exchange->payload_bytes_max) {
             exchange->payload_bytes_max = landings[pe].offset;
         }

@@ -44,6 +44,7 @@ struct prs_bench_exchange {
     uint32_t n_outgoing, n_incoming;
     uint64_t payload_bytes_max;
     uint32_t slots_max;
+    uint32_t n_taking_part; /* PEs that send or receive */
 };
 
 /* False when out of memory. */

@@ -26,7 +26,7 @@ enum {
 struct pe_start { /* how a PE begins its life */
     const struct prs_bench_pe_config *config;
     struct prs_bench_board *board;
-    int control, rank, exit_code;
+    int control, rank;
 };
 
 static int pe_process(int rank, void *context)
@@ -54,7 +54,10 @@ static void *pe_thread(void *argument)
     struct pe_start *start = argument;
     struct prs_bench_pe_config config = *start->config;
     config.attr.rank = start->rank;
-    start->exit_code = prs_bench_pe_main(&config, start->board, start->control);
+    int exit_code = prs_bench_pe_main(&config, start->board, start->control);
+    if (exit_code != PRS_EXIT_OK) {
+        _exit(exit_code); /* the others would wait for this PE */
+    }
     return NULL;
 }
 
@@ -78,14 +81,13 @@ static int run_threads(struct pe_start *start, const struct prs_log *log)
             starts[started].rank = (int)started;
             if (pthread_create(&threads[started], NULL, pe_thread, &starts[started]) != 0) {
                 prs_log(log, PERSEUS_LOG_ERROR, "cannot start a thread for PE %u", started);
-                exit(PRS_EXIT_FAILED); /* the PEs that did start would wait for it */
+                _exit(PRS_EXIT_FAILED); /* the PEs that did start would wait for it */
             }
         }
         exit_code = PRS_EXIT_OK;
     }
     for (uint32_t i = 0; i < started; i++) {
         pthread_join(threads[i], NULL);
-        exit_code = starts[i].exit_code != PRS_EXIT_OK ? starts[i].exit_code : exit_code;
     }
     free(starts);
     free(threads);
@@ -209,6 +211,8 @@ enum perseus_status prs_bench_job_start(struct prs_bench_job *job,
         return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "out of memory for a job's samples");
     }
     job->board = board;
+    prs_bench_gate_init(&job->board->all);
+    prs_bench_gate_init(&job->board->players);
     enum perseus_status status = fork_job(job, others, n_others);
     return status == PERSEUS_OK ? await_end_of_turn(job) : status;
 }

@@ -38,8 +38,8 @@ uint64_t prs_bench_heap_bytes(const struct prs_bench_workload *workload)
     if (!prs_bench_space(workload, &payload_bytes, &slots)) {
         return 0;
     }
-    return prs_bench_source_bytes(workload) + payload_bytes + slots * sizeof(uint64_t) +
-           HEAP_SLACK_BYTES;
+    return prs_bench_source_bytes(workload) + payload_bytes +
+           (slots + workload->n_pes) * sizeof(uint64_t) + HEAP_SLACK_BYTES;
 }
 
 /* ---- receiving ---- */
@@ -68,21 +68,47 @@ static void see(struct bench_pe *self, bool is_ordered)
     }
 }
 
-static enum perseus_status receive(struct bench_pe *self, bool is_ordered)
+static enum perseus_status await_word(struct bench_pe *self, const uint64_t *word)
 {
-    for (uint32_t i = 0; i < self->exchange.n_incoming; i++) {
-        if (self->is_seen[i]) {
-            continue;
+    return perseus_signal_wait_until(self->pe, word, PERSEUS_CMP_EQ, self->round,
+                                     self->config->wait_timeout_ms, NULL);
+}
+
+static enum perseus_status receive_signals(struct bench_pe *self, bool is_ordered)
+{
+    enum perseus_status status = PERSEUS_OK;
+    for (uint32_t i = 0; i < self->exchange.n_incoming && status == PERSEUS_OK; i++) {
+        if (!self->is_seen[i]) {
+            status = await_word(self, self->areas.signals + self->exchange.incoming[i].slot);
+            see(self, is_ordered);
         }
-        const uint64_t *signal = self->areas.signals + self->exchange.incoming[i].slot;
-        enum perseus_status status = perseus_signal_wait_until(
-            self->pe, signal, PERSEUS_CMP_EQ, self->round, self->config->wait_timeout_ms, NULL);
-        if (status != PERSEUS_OK) {
-            return status;
-        }
-        see(self, is_ordered);
     }
-    return PERSEUS_OK;
+    return status;
+}
+
+/* In a round without signals, until everybody that sends to this PE has ended. */
+static enum perseus_status await_ends(struct bench_pe *self)
+{
+    enum perseus_status status = PERSEUS_OK;
+    for (uint32_t i = 0; i < self->exchange.n_incoming && status == PERSEUS_OK; i++) {
+        status = await_word(self, self->areas.ends + self->exchange.incoming[i].sender);
+    }
+    return status;
+}
+
+static enum perseus_status tell_end(struct bench_pe *self)
+{
+    enum perseus_status status = PERSEUS_OK;
+    uint32_t told = self->self;
+    for (uint32_t i = 0; i < self->exchange.n_outgoing && status == PERSEUS_OK; i++) {
+        uint32_t target = self->exchange.outgoing[i].target;
+        if (target != told) {
+            status = perseus_signal_op(self->pe, self->areas.ends + self->self, self->round,
+                                       PERSEUS_SIGNAL_SET, (int)target);
+            told = target;
+        }
+    }
+    return status;
 }
 
 /* ---- one round ---- */
@@ -97,15 +123,11 @@ static void count(const struct perseus_stats *before, const struct perseus_stats
     sample->signal_messages = after->signal_messages - before->signal_messages;
 }
 
-/* The counters stop with the clock: the barriers around a round are not part of it. */
 static enum perseus_status send_all(struct bench_pe *self, enum prs_bench_protocol protocol,
                                     struct prs_bench_sample *sample)
 {
     struct perseus_stats before, after;
-    enum perseus_status status = perseus_quiet(self->pe); /* the barrier's own messages */
-    if (status == PERSEUS_OK) {
-        status = perseus_stats(self->pe, PERSEUS_ALL_PES, &before);
-    }
+    enum perseus_status status = perseus_stats(self->pe, PERSEUS_ALL_PES, &before);
     sample->start_ns = now_ns();
     if (status == PERSEUS_OK) {
         status = prs_bench_sender_submit(self->sender, protocol, self->round);
@@ -127,39 +149,64 @@ static enum perseus_status communicate(struct bench_pe *self, enum prs_bench_pro
                                        struct prs_bench_sample *sample)
 {
     const struct prs_bench_protocol_info *info = prs_bench_protocol_info(protocol);
-    bool is_sender = self->exchange.n_outgoing > 0;
     enum perseus_status status = PERSEUS_OK;
-    if (is_sender) {
+    if (self->exchange.n_outgoing > 0) {
         status = send_all(self, protocol, sample);
-    }
-    if (status == PERSEUS_OK && info->has_signals && self->exchange.n_incoming > 0) {
-        status = receive(self, info->is_ordered);
-        sample->seen_ns = now_ns();
-    }
-    if (status == PERSEUS_OK) {
-        status = perseus_barrier_all(self->pe);
-    }
-    if (is_sender && protocol == PRS_BENCH_COLLECTIVE) {
-        sample->end_ns = now_ns();
-    }
-    return status;
-}
-
-static enum perseus_status play_round(struct bench_pe *self, enum prs_bench_protocol protocol,
-                                      struct prs_bench_sample *sample)
-{
-    *sample = (struct prs_bench_sample){0};
-    self->round++;
-    memset(self->is_seen, 0, self->exchange.n_incoming * sizeof *self->is_seen);
-    memset(self->is_wrong, 0, self->exchange.n_incoming * sizeof *self->is_wrong);
-    enum perseus_status status = perseus_barrier_all(self->pe);
-    if (status == PERSEUS_OK) {
-        status = communicate(self, protocol, sample);
     }
     if (status != PERSEUS_OK) {
         return status;
     }
-    for (uint32_t i = 0; i < self->exchange.n_incoming; i++) {
+    if (protocol == PRS_BENCH_COLLECTIVE) {
+        status = perseus_barrier_all(self->pe);
+        sample->end_ns = self->exchange.n_outgoing > 0 ? now_ns() : 0;
+    } else if (info->has_signals) {
+        status = receive_signals(self, info->is_ordered);
+        sample->seen_ns = self->exchange.n_incoming > 0 ? now_ns() : 0;
+    } else {
+        status = tell_end(self);
+        if (status == PERSEUS_OK) {
+            status = await_ends(self);
+        }
+    }
+    return status;
+}
+
+/* The players of a round meet; a barrier needs all PEs. */
+static void meet(const struct bench_pe *self, enum prs_bench_protocol protocol,
+                 struct prs_bench_board *board)
+{
+    if (protocol == PRS_BENCH_COLLECTIVE) {
+        prs_bench_gate_pass(&board->all, self->config->workload->n_pes);
+    } else {
+        prs_bench_gate_pass(&board->players, self->exchange.n_taking_part);
+    }
+}
+
+static enum perseus_status play_round(struct bench_pe *self, enum prs_bench_protocol protocol,
+                                      struct prs_bench_board *board,
+                                      struct prs_bench_sample *sample)
+{
+    uint32_t n_incoming = self->exchange.n_incoming;
+    bool takes_part = self->exchange.n_outgoing > 0 || n_incoming > 0;
+    *sample = (struct prs_bench_sample){0};
+    self->round++;
+    if (!takes_part && protocol != PRS_BENCH_COLLECTIVE) {
+        return PERSEUS_OK;
+    }
+    memset(self->is_seen, 0, n_incoming * sizeof *self->is_seen);
+    memset(self->is_wrong, 0, n_incoming * sizeof *self->is_wrong);
+    /* Completes what the last round left, and wakes a proxy that sleeps deeply. */
+    enum perseus_status status = perseus_quiet(self->pe);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    meet(self, protocol, board);
+    status = communicate(self, protocol, sample);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    meet(self, protocol, board);
+    for (uint32_t i = 0; i < n_incoming; i++) {
         check(self, i, true);
         sample->payload_errors += self->is_wrong[i];
     }
@@ -185,12 +232,12 @@ static enum perseus_status play_turn(struct bench_pe *self, struct prs_bench_boa
     enum perseus_status status = enter_cell(self, turn.cell);
     /* The caches, and connections that slept while this job was stopped. */
     if (status == PERSEUS_OK) {
-        status = play_round(self, PRS_BENCH_PUT_ONLY, &warm_up);
+        status = play_round(self, PRS_BENCH_PUT_ONLY, board, &warm_up);
     }
     for (uint32_t round = 0; round < turn.burst; round++) {
         for (uint32_t i = 0; i < turn.n_protocols && status == PERSEUS_OK; i++) {
             enum prs_bench_protocol protocol = turn.protocols[i];
-            status = play_round(self, protocol,
+            status = play_round(self, protocol, board,
                                 prs_bench_board_sample(board, self->self, protocol, round));
         }
     }
@@ -216,22 +263,22 @@ static enum perseus_status await_driver(int control)
 
 static enum perseus_status play(struct bench_pe *self, struct prs_bench_board *board, int control)
 {
+    uint32_t n_pes = self->config->workload->n_pes;
     for (;;) {
         enum perseus_status status = self->self == 0 ? await_driver(control) : PERSEUS_OK;
-        if (status == PERSEUS_OK) {
-            status = perseus_barrier_all(self->pe);
-        }
-        if (status != PERSEUS_OK || board->turn.is_end) {
-            return status;
-        }
-        status = play_turn(self, board);
-        /* All samples are on the board, and nobody still reads the turn, when PE 0 answers. */
-        if (status == PERSEUS_OK) {
-            status = perseus_barrier_all(self->pe);
-        }
         if (status != PERSEUS_OK) {
             return status;
         }
+        prs_bench_gate_pass(&board->all, n_pes);
+        if (board->turn.is_end) {
+            return PERSEUS_OK;
+        }
+        status = play_turn(self, board);
+        if (status != PERSEUS_OK) {
+            return status;
+        }
+        /* All samples are on the board, and nobody still reads the turn, when PE 0 answers. */
+        prs_bench_gate_pass(&board->all, n_pes);
     }
 }
 
@@ -249,20 +296,16 @@ static enum perseus_status take_memory(struct bench_pe *self)
         !prs_bench_space(workload, &payload_bytes, &slots)) {
         return PERSEUS_OUT_OF_MEMORY;
     }
-    void *source, *payload, *signals;
-    enum perseus_status status = perseus_malloc(self->pe, source_bytes, &source);
-    if (status == PERSEUS_OK) {
-        self->areas.source = source;
-        status = perseus_malloc(self->pe, payload_bytes, &payload);
+    const uint64_t bytes[] = {source_bytes, payload_bytes, slots * sizeof(uint64_t),
+                              workload->n_pes * sizeof(uint64_t)};
+    void *memory[4];
+    for (size_t i = 0; i < 4; i++) {
+        enum perseus_status status = perseus_malloc(self->pe, bytes[i], &memory[i]);
+        if (status != PERSEUS_OK) {
+            return status;
+        }
     }
-    if (status == PERSEUS_OK) {
-        self->areas.payload = payload;
-        status = perseus_malloc(self->pe, slots * sizeof(uint64_t), &signals);
-    }
-    if (status != PERSEUS_OK) {
-        return status;
-    }
-    self->areas.signals = signals;
+    self->areas = (struct prs_bench_areas){memory[0], memory[1], memory[2], memory[3]};
     struct prs_rng rng = prs_rng_seeded(self->config->seed);
     for (uint64_t at = 0; at + sizeof(uint64_t) <= source_bytes; at += sizeof(uint64_t)) {
         uint64_t word = prs_rng_next(&rng);

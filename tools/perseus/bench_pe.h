@@ -1,10 +1,14 @@
 /*
  * bench_pe.h: what one PE of a benchmark's job does: waits for turns, plays them, writes samples.
  *
- * A round: barrier; the senders submit and complete, the receivers see signals and check payload at
- * that moment; barrier; every payload is checked whole. The clock runs from before the first submit
- * until the sender's quiet has returned (collective: its barrier), so every protocol ends at the
- * same event: all that was sent is delivered and visible at its target.
+ * A round: the PEs that take part meet; the senders submit and complete, the receivers see signals
+ * and check payload at that moment; they meet again; every payload is checked whole. The clock runs
+ * from before the first submit until the sender's quiet has returned (collective: its barrier), so
+ * every protocol ends at the same event: all that was sent is delivered and visible at its target.
+ *
+ * Receivers always poll a word, as they would in a real program, so that polling costs every
+ * protocol the same: the signals, or where there are none, a word that the sender sets when its
+ * clock has stopped.
  */
 #ifndef PRS_TOOLS_BENCH_PE_H
 #define PRS_TOOLS_BENCH_PE_H

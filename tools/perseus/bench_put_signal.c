@@ -11,13 +11,18 @@
 
 /* ---- the workload ---- */
 
+bool prs_put_signal_is_left_out(const struct prs_put_signal *bench, uint32_t cell)
+{
+    return bench->cells[cell].transfers * bench->cells[cell].bytes > bench->round_bytes_max;
+}
+
 /* Transfer t goes to the (t mod peers)-th PE after the sender's node. */
 static uint32_t sends(const void *context, uint32_t cell_index, uint32_t sender,
                       struct prs_bench_transfer *out)
 {
     const struct prs_put_signal *bench = context;
     const struct prs_put_signal_cell *cell = &bench->cells[cell_index];
-    if (sender != 0 && !bench->do_all) {
+    if ((sender != 0 && !bench->do_all) || prs_put_signal_is_left_out(bench, cell_index)) {
         return 0;
     }
     uint32_t per_node = bench->setup.pes_per_node;
@@ -77,10 +82,18 @@ static const char *parse_full(const char *text, void *target)
     struct prs_put_signal *bench = target;
     bench->bytes =
         (struct prs_list){.values = {4096, 16384, 65536, 262144, 1048576, 4194304}, .n = 6};
+    bench->round_bytes_max = UINT64_MAX;
     return NULL;
 }
 
-enum { OWN_OPTIONS = 6, N_OPTIONS = OWN_OPTIONS + PRS_BENCH_SETUP_OPTIONS };
+static const char *parse_bytes(const char *text, void *target)
+{
+    struct prs_put_signal *bench = target;
+    bench->round_bytes_max = UINT64_MAX; /* who asks for a size gets it */
+    return prs_parse_sizes(text, &bench->bytes);
+}
+
+enum { OWN_OPTIONS = 7, N_OPTIONS = OWN_OPTIONS + PRS_BENCH_SETUP_OPTIONS };
 
 static const char *check_options(struct prs_put_signal *bench)
 {
@@ -111,12 +124,17 @@ static bool read_options(struct prs_put_signal *bench, int argc, char **argv, in
     struct prs_option options[N_OPTIONS] = {
         {"transfers", "LIST", "concurrent transfers of a sending PE (1,8,32,96)", prs_parse_counts,
          &bench->transfers},
-        {"bytes", "LIST", "of one transfer; K and M suffixes (4K,64K,1M)", prs_parse_sizes,
-         &bench->bytes},
+        {"bytes", "LIST",
+         "of one transfer; K and M suffixes (4K,64K,1M,4M, but no\nmore than 16M a round)",
+         parse_bytes, bench},
         {"peers", "LIST", "remote PEs that they go to, in turn (1,3,7)", prs_parse_counts,
          &bench->peers},
-        {"full", NULL, "all sizes from 4K to 4M; minutes, and 1 GiB of memory", parse_full, bench},
+        {"full", NULL,
+         "six sizes from 4K to 4M without that limit; takes long,\nand gigabytes of memory",
+         parse_full, bench},
         {"all", NULL, "every PE sends, not only PE 0", prs_parse_on, &bench->do_all},
+        {"details", NULL, "a table for every cell, with times and counts", prs_parse_on,
+         &bench->has_details},
         {"nodes", "N", "start that many nodes (as many as the peers need)", prs_parse_count,
          &bench->setup.nodes},
     };
@@ -147,6 +165,9 @@ static json_t *rows_json(const struct prs_put_signal *bench)
     json_t *rows = json_array();
     for (uint32_t c = 0; c < bench->n_cells; c++) {
         const struct prs_put_signal_cell *cell = &bench->cells[c];
+        if (prs_put_signal_is_left_out(bench, c)) {
+            continue;
+        }
         for (int p = 0; p < PRS_BENCH_PROTOCOL_COUNT; p++) {
             enum prs_bench_protocol protocol = (enum prs_bench_protocol)p;
             for (uint32_t m = 0; m < bench->modes.n; m++) {
@@ -198,8 +219,9 @@ int prs_tool_bench_put_signal(int argc, char **argv)
 {
     struct prs_put_signal bench = {
         .transfers = {.values = {1, 8, 32, 96}, .n = 4},
-        .bytes = {.values = {4096, 65536, 1048576}, .n = 3},
+        .bytes = {.values = {4096, 65536, 1048576, 4194304}, .n = 4},
         .peers = {.values = {1, 3, 7}, .n = 3},
+        .round_bytes_max = 16 << 20,
     };
     int exit_code = PRS_EXIT_OK;
     prs_bench_setup_init(&bench.setup);

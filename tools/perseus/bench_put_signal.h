@@ -14,6 +14,8 @@ struct prs_put_signal {
     struct prs_bench_setup setup;
     struct prs_list transfers, bytes, peers;
     bool do_all;                       /* every PE sends, not only PE 0 */
+    bool has_details;                  /* every cell gets its table */
+    uint64_t round_bytes_max;          /* cells of which a PE sends more are left out */
     struct prs_put_signal_cell *cells; /* by peers, then bytes, then transfers */
     uint32_t n_cells;
     struct prs_bench_workload workload;
@@ -21,7 +23,9 @@ struct prs_put_signal {
     struct prs_bench_results *results;
 };
 
-/* The table and the closing sentences, on standard output. */
+bool prs_put_signal_is_left_out(const struct prs_put_signal *bench, uint32_t cell);
+
+/* The tables and the closing sentences, on standard output. */
 bool prs_put_signal_print(const struct prs_put_signal *bench);
 
 #endif

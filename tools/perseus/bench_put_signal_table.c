@@ -4,7 +4,7 @@
 
 #include "table.h"
 
-enum { TITLE_BYTES = 16, FIXED_COLUMNS = 11 };
+enum { TITLE_BYTES = 40, OVERVIEW_COLUMNS = 6 };
 
 static struct prs_bench_summary summary_of(const struct prs_put_signal *bench, uint32_t cell,
                                            uint32_t mode, enum prs_bench_protocol protocol)
@@ -12,82 +12,144 @@ static struct prs_bench_summary summary_of(const struct prs_put_signal *bench, u
     return prs_bench_results_summary(bench->results, cell, mode, protocol, bench->modes.reference);
 }
 
-/* ---- one block: a number of peers and a size ---- */
+static const char *mode_name(const struct prs_put_signal *bench, uint32_t mode)
+{
+    return perseus_ordering_name(bench->modes.mode[mode].ordering);
+}
 
-struct columns {
-    char titles[PRS_LIST_MAX][TITLE_BYTES]; /* of the numbers of transfers */
-    struct prs_table_column column[PRS_LIST_MAX + FIXED_COLUMNS];
-    size_t n;
+/* ---- the overview: a line per cell ---- */
+
+/* A protocol and a mode whose efficiency is a column. */
+struct column {
+    enum prs_bench_protocol protocol;
+    uint32_t mode;
+    char title[TITLE_BYTES];
 };
 
-static void lay_columns(const struct prs_put_signal *bench, struct columns *out)
+/* What the two levers do, apart and together: who signals when, and how order is kept. */
+static size_t choose_columns(const struct prs_put_signal *bench, struct column *out)
 {
-    static const char *const behind[] = {"of signalled", "median us", "p10",      "p90",   "fences",
-                                         "drains",       "AGAIN",     "messages", "errors"};
-    out->n = 0;
-    out->column[out->n++] = (struct prs_table_column){"protocol", PRS_ALIGN_LEFT};
-    out->column[out->n++] = (struct prs_table_column){"ordering", PRS_ALIGN_LEFT};
-    for (uint32_t t = 0; t < bench->transfers.n; t++) {
-        snprintf(out->titles[t], TITLE_BYTES, "x%llu",
-                 (unsigned long long)bench->transfers.values[t]);
-        out->column[out->n++] = (struct prs_table_column){out->titles[t], PRS_ALIGN_RIGHT};
+    uint32_t base = prs_bench_baseline(&bench->modes), reference = bench->modes.reference;
+    const struct column wanted[OVERVIEW_COLUMNS] = {
+        {.protocol = PRS_BENCH_COUPLED, .mode = base},
+        {.protocol = PRS_BENCH_COUPLED, .mode = reference},
+        {.protocol = PRS_BENCH_DECOUPLED, .mode = base},
+        {.protocol = PRS_BENCH_DECOUPLED, .mode = reference},
+        {.protocol = PRS_BENCH_DECOUPLED_VECTOR, .mode = reference},
+        {.protocol = PRS_BENCH_COLLECTIVE, .mode = reference},
+    };
+    size_t n = 0;
+    for (size_t i = 0; i < OVERVIEW_COLUMNS; i++) {
+        bool is_double =
+            n > 0 && out[n - 1].protocol == wanted[i].protocol && out[n - 1].mode == wanted[i].mode;
+        if (!is_double && prs_bench_has_protocol(&bench->setup, wanted[i].protocol)) {
+            out[n] = wanted[i];
+            snprintf(out[n].title, TITLE_BYTES, "%s %s",
+                     prs_bench_protocol_info(wanted[i].protocol)->title,
+                     mode_name(bench, wanted[i].mode));
+            n++;
+        }
     }
-    for (size_t i = 0; i < sizeof behind / sizeof behind[0]; i++) {
-        out->column[out->n++] = (struct prs_table_column){behind[i], PRS_ALIGN_RIGHT};
-    }
+    return n;
 }
 
-/* first: the block's first cell; its others follow, one per number of transfers. */
-static void add_row(const struct prs_put_signal *bench, uint32_t first, uint32_t mode,
-                    enum prs_bench_protocol protocol, struct prs_table *table)
-{
-    const struct prs_bench_protocol_info *info = prs_bench_protocol_info(protocol);
-    uint64_t errors = 0;
-    prs_table_cell(table, "%s%s", info->name, info->is_vector ? " vector" : "");
-    prs_table_cell(table, "%s", perseus_ordering_name(bench->modes.mode[mode].ordering));
-    struct prs_bench_summary last = {0};
-    for (uint32_t t = 0; t < bench->transfers.n; t++) {
-        last = summary_of(bench, first + t, mode, protocol);
-        errors += last.payload_errors;
-        prs_table_cell(table, "%.0f%%", 100 * last.efficiency);
-    }
-    prs_table_cell(table, "%.0f%%", 100 * last.efficiency_signalled);
-    prs_table_cell(table, "%.0f", last.time_us.median);
-    prs_table_cell(table, "%.0f", last.time_us.p10);
-    prs_table_cell(table, "%.0f", last.time_us.p90);
-    prs_table_cell(table, "%.0f", last.fences);
-    prs_table_cell(table, "%.0f", last.drains);
-    prs_table_cell(table, "%.1f", last.again);
-    prs_table_cell(table, "%.0f", last.signal_messages);
-    prs_table_cell(table, "%llu", (unsigned long long)errors);
-}
-
-static bool print_block(const struct prs_put_signal *bench, uint32_t first)
+static void add_cell(const struct prs_put_signal *bench, uint32_t index,
+                     const struct column *columns, size_t n, struct prs_table *table)
 {
     char size[32];
-    const struct prs_put_signal_cell *cell = &bench->cells[first];
-    struct columns columns;
-    lay_columns(bench, &columns);
-    struct prs_table *table = prs_table_create(columns.column, columns.n);
+    const struct prs_put_signal_cell *cell = &bench->cells[index];
+    struct prs_bench_summary ceiling =
+        summary_of(bench, index, bench->modes.reference, PRS_BENCH_PUT_ONLY);
+    prs_table_cell(table, "%u", cell->peers);
+    prs_table_cell(table, "%s", prs_size_text(cell->bytes, size, sizeof size));
+    prs_table_cell(table, "%u", cell->transfers);
+    prs_table_cell(table, "%.0f", ceiling.time_us.median);
+    for (size_t i = 0; i < n; i++) {
+        struct prs_bench_summary summary =
+            summary_of(bench, index, columns[i].mode, columns[i].protocol);
+        prs_table_cell(table, "%.0f%%", 100 * summary.efficiency);
+    }
+}
+
+static bool print_overview(const struct prs_put_signal *bench)
+{
+    struct column chosen[OVERVIEW_COLUMNS];
+    size_t n = choose_columns(bench, chosen);
+    struct prs_table_column columns[4 + OVERVIEW_COLUMNS] = {{"PEs", PRS_ALIGN_RIGHT},
+                                                             {"each", PRS_ALIGN_RIGHT},
+                                                             {"transfers", PRS_ALIGN_RIGHT},
+                                                             {"put-only us", PRS_ALIGN_RIGHT}};
+    for (size_t i = 0; i < n; i++) {
+        columns[4 + i] = (struct prs_table_column){chosen[i].title, PRS_ALIGN_RIGHT};
+    }
+    struct prs_table *table = prs_table_create(columns, 4 + n);
     if (table == NULL) {
         return false;
     }
-    for (int p = 0; p < PRS_BENCH_PROTOCOL_COUNT; p++) {
-        for (uint32_t m = 0; m < bench->modes.n; m++) {
-            if (bench->modes.mode[m].is_kept &&
-                prs_bench_has_protocol(&bench->setup, (enum prs_bench_protocol)p)) {
-                add_row(bench, first, m, (enum prs_bench_protocol)p, table);
-            }
+    for (uint32_t c = 0; c < bench->n_cells; c++) {
+        if (!prs_put_signal_is_left_out(bench, c)) {
+            add_cell(bench, c, chosen, n, table);
         }
     }
-    printf("\n%s each, to %u PE%s\n", prs_size_text(cell->bytes, size, sizeof size), cell->peers,
-           cell->peers == 1 ? "" : "s");
+    printf("\nEfficiency: the time of put-only under %s over that of\n\n",
+           mode_name(bench, bench->modes.reference));
     bool is_printed = prs_table_print(table, stdout);
     prs_table_destroy(table);
     return is_printed;
 }
 
-/* ---- around the blocks ---- */
+/* ---- one cell: a line per protocol and mode ---- */
+
+static void add_row(const struct prs_put_signal *bench, uint32_t cell, uint32_t mode,
+                    enum prs_bench_protocol protocol, struct prs_table *table)
+{
+    struct prs_bench_summary row = summary_of(bench, cell, mode, protocol);
+    prs_table_cell(table, "%s", prs_bench_protocol_info(protocol)->title);
+    prs_table_cell(table, "%s", mode_name(bench, mode));
+    prs_table_cell(table, "%.0f%%", 100 * row.efficiency);
+    prs_table_cell(table, "%.0f%%", 100 * row.efficiency_signalled);
+    prs_table_cell(table, "%.0f", row.time_us.median);
+    prs_table_cell(table, "%.0f", row.time_us.p10);
+    prs_table_cell(table, "%.0f", row.time_us.p90);
+    prs_table_cell(table, "%.0f", row.fences);
+    prs_table_cell(table, "%.0f", row.drains);
+    prs_table_cell(table, "%.1f", row.again);
+    prs_table_cell(table, "%.0f", row.signal_messages);
+    prs_table_cell(table, "%llu", (unsigned long long)row.payload_errors);
+}
+
+static bool print_cell(const struct prs_put_signal *bench, uint32_t index)
+{
+    static const struct prs_table_column columns[] = {
+        {"protocol", PRS_ALIGN_LEFT},    {"ordering", PRS_ALIGN_LEFT},
+        {"efficiency", PRS_ALIGN_RIGHT}, {"of signalled", PRS_ALIGN_RIGHT},
+        {"median us", PRS_ALIGN_RIGHT},  {"p10", PRS_ALIGN_RIGHT},
+        {"p90", PRS_ALIGN_RIGHT},        {"fences", PRS_ALIGN_RIGHT},
+        {"drains", PRS_ALIGN_RIGHT},     {"AGAIN", PRS_ALIGN_RIGHT},
+        {"messages", PRS_ALIGN_RIGHT},   {"errors", PRS_ALIGN_RIGHT},
+    };
+    char size[32];
+    const struct prs_put_signal_cell *cell = &bench->cells[index];
+    struct prs_table *table = prs_table_create(columns, sizeof columns / sizeof columns[0]);
+    if (table == NULL) {
+        return false;
+    }
+    for (int p = 0; p < PRS_BENCH_PROTOCOL_COUNT; p++) {
+        enum prs_bench_protocol protocol = (enum prs_bench_protocol)p;
+        for (uint32_t m = 0; m < bench->modes.n; m++) {
+            if (bench->modes.mode[m].is_kept && prs_bench_has_protocol(&bench->setup, protocol)) {
+                add_row(bench, index, m, protocol, table);
+            }
+        }
+    }
+    printf("\n%u transfer%s of %s to %u PE%s\n\n", cell->transfers, cell->transfers == 1 ? "" : "s",
+           prs_size_text(cell->bytes, size, sizeof size), cell->peers, cell->peers == 1 ? "" : "s");
+    bool is_printed = prs_table_print(table, stdout);
+    prs_table_destroy(table);
+    return is_printed;
+}
+
+/* ---- around them ---- */
 
 static void print_head(const struct prs_put_signal *bench)
 {
@@ -97,11 +159,6 @@ static void print_head(const struct prs_put_signal *bench)
            bench->setup.link != NULL ? bench->setup.link : "", bench->setup.nodes,
            bench->setup.pes_per_node, bench->setup.pes_per_node == 1 ? "" : "s",
            bench->do_all ? "every PE sends" : "PE 0 sends");
-    printf("Columns x1, x8, ...: efficiency with that many concurrent transfers, which is the time "
-           "of put-only\nunder %s over the row's time. What follows is for the last of them: "
-           "efficiency against puts with\nbare signals, time, and counts per round; errors are of "
-           "all rounds.\n",
-           perseus_ordering_name(modes->mode[modes->reference].ordering));
     prs_bench_print_not_kept(modes);
 }
 
@@ -110,6 +167,9 @@ static uint32_t telling_cell(const struct prs_put_signal *bench)
 {
     uint32_t best = 0;
     for (uint32_t c = 1; c < bench->n_cells; c++) {
+        if (prs_put_signal_is_left_out(bench, c)) {
+            continue;
+        }
         const struct prs_put_signal_cell *a = &bench->cells[c], *b = &bench->cells[best];
         if (a->peers != b->peers) {
             best = a->peers > b->peers ? c : best;
@@ -122,10 +182,10 @@ static uint32_t telling_cell(const struct prs_put_signal *bench)
     return best;
 }
 
-static void print_conclusion(const struct prs_put_signal *bench)
+static void print_conclusion(const struct prs_put_signal *bench, uint32_t c)
 {
     const struct prs_bench_modes *modes = &bench->modes;
-    uint32_t c = telling_cell(bench), base = prs_bench_baseline(modes);
+    uint32_t base = prs_bench_baseline(modes);
     const struct prs_put_signal_cell *cell = &bench->cells[c];
     struct prs_bench_summary coupled = summary_of(bench, c, base, PRS_BENCH_COUPLED);
     struct prs_bench_summary plain = summary_of(bench, c, modes->reference, PRS_BENCH_DECOUPLED);
@@ -139,11 +199,11 @@ static void print_conclusion(const struct prs_put_signal *bench)
     printf("\nWith %u transfers of %s to %u PE%s, signaling every put by itself under %s (coupled) "
            "leaves\n%.0f%% of the put-only rate, with %.0f drains a round. ",
            cell->transfers, prs_size_text(cell->bytes, size, sizeof size), cell->peers,
-           cell->peers == 1 ? "" : "s", perseus_ordering_name(modes->mode[base].ordering),
-           100 * coupled.efficiency, coupled.drains);
+           cell->peers == 1 ? "" : "s", mode_name(bench, base), 100 * coupled.efficiency,
+           coupled.drains);
     printf("Signaling in groups (decoupled) under %s leaves\n%.0f%%, which is %.0f%% of puts with "
            "bare signals and %.1f times as fast",
-           perseus_ordering_name(modes->mode[modes->reference].ordering), 100 * best->efficiency,
+           mode_name(bench, modes->reference), 100 * best->efficiency,
            100 * best->efficiency_signalled, coupled.time_us.median / best->time_us.median);
     if (plain.n_rounds > 0 && vector.n_rounds > 0) {
         printf("; vector signals make it %.0f%%", 100 * vector.efficiency);
@@ -153,11 +213,14 @@ static void print_conclusion(const struct prs_put_signal *bench)
 
 bool prs_put_signal_print(const struct prs_put_signal *bench)
 {
+    uint32_t telling = telling_cell(bench);
     print_head(bench);
-    bool is_printed = true;
-    for (uint32_t c = 0; c < bench->n_cells && is_printed; c += bench->transfers.n) {
-        is_printed = print_block(bench, c);
+    bool is_printed = bench->n_cells == 1 || print_overview(bench);
+    for (uint32_t c = 0; c < bench->n_cells && is_printed; c++) {
+        if (c == telling || (bench->has_details && !prs_put_signal_is_left_out(bench, c))) {
+            is_printed = print_cell(bench, c);
+        }
     }
-    print_conclusion(bench);
+    print_conclusion(bench, telling);
     return is_printed && fflush(stdout) == 0;
 }

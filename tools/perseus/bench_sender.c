@@ -39,15 +39,12 @@ struct prs_bench_sender {
 };
 
 static const struct prs_bench_protocol_info infos[PRS_BENCH_PROTOCOL_COUNT] = {
-    [PRS_BENCH_PUT_ONLY] = {.name = "put-only"},
-    [PRS_BENCH_PUT_ONLY_SIGNALS] = {.name = "put-only+signals", .has_signals = true},
-    [PRS_BENCH_COUPLED] = {.name = "coupled", .has_signals = true, .is_ordered = true},
-    [PRS_BENCH_DECOUPLED] = {.name = "decoupled", .has_signals = true, .is_ordered = true},
-    [PRS_BENCH_DECOUPLED_VECTOR] = {.name = "decoupled",
-                                    .is_vector = true,
-                                    .has_signals = true,
-                                    .is_ordered = true},
-    [PRS_BENCH_COLLECTIVE] = {.name = "collective"},
+    [PRS_BENCH_PUT_ONLY] = {"put-only", "put-only", false, false, false},
+    [PRS_BENCH_PUT_ONLY_SIGNALS] = {"put-only+signals", "put-only+signals", false, true, false},
+    [PRS_BENCH_COUPLED] = {"coupled", "coupled", false, true, true},
+    [PRS_BENCH_DECOUPLED] = {"decoupled", "decoupled", false, true, true},
+    [PRS_BENCH_DECOUPLED_VECTOR] = {"decoupled", "vector decoupled", true, true, true},
+    [PRS_BENCH_COLLECTIVE] = {"collective", "collective", false, false, false},
 };
 
 const struct prs_bench_protocol_info *prs_bench_protocol_info(enum prs_bench_protocol protocol)

@@ -20,7 +20,8 @@ enum prs_bench_protocol {
 };
 
 struct prs_bench_protocol_info {
-    const char *name;
+    const char *name;  /* of options and JSON */
+    const char *title; /* of tables */
     bool is_vector;
     bool has_signals; /* a receiver sees one per transfer */
     bool is_ordered;  /* a seen signal promises the payload */
@@ -34,6 +35,7 @@ const struct prs_bench_protocol_info *prs_bench_protocol_info(enum prs_bench_pro
 struct prs_bench_areas {
     unsigned char *source, *payload;
     uint64_t *signals;
+    uint64_t *ends; /* a word per sender: the last round without signals that it has ended */
 };
 
 struct prs_bench_sender;

@@ -11,7 +11,7 @@ void prs_bench_setup_init(struct prs_bench_setup *setup)
     *setup = (struct prs_bench_setup){
         .seed = 1,
         .pes_per_node = 1,
-        .repeat = 5,
+        .repeat = 3,
         .group_size = PRS_BENCH_GROUP_TARGET,
         .ctas = 1,
         .timeout_ms = 60000,
@@ -127,7 +127,7 @@ void prs_bench_setup_options(struct prs_bench_setup *setup, struct prs_option *o
         {"ctas", "N", "threads that submit on a sending PE (1)", parse_ctas, &setup->ctas},
         {"pes-per-node", "N", "PEs of one node; they do not send to each other (1)",
          prs_parse_count, &setup->pes_per_node},
-        {"repeat", "N", "turns of every ordering mode (5)", prs_parse_count, &setup->repeat},
+        {"repeat", "N", "turns of every ordering mode (3)", prs_parse_count, &setup->repeat},
         {"timeout-ms", "N", "how long a turn may take (60000)", prs_parse_count,
          &setup->timeout_ms},
         {"seed", "N", "of payload and of the order of turns (1)", prs_parse_seed, &setup->seed},
