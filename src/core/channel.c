@@ -326,6 +326,11 @@ uint32_t prs_channel_vector_max(const struct prs_channel *channel)
     return order_max < ring_max ? order_max : ring_max;
 }
 
+uint64_t prs_channel_message_max(const struct prs_channel *channel)
+{
+    return channel->fabric->caps.message_bytes_max;
+}
+
 void prs_channel_stats(const struct prs_channel *channel, uint32_t peer, struct perseus_stats *out)
 {
     prs_orderer_stats(channel->orderer, peer, out);

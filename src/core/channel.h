@@ -54,6 +54,8 @@ enum perseus_ordering prs_channel_ordering(const struct prs_channel *channel);
 const char *prs_channel_why(const struct prs_channel *channel);
 /* SET values that one vector signal can carry through this channel. */
 uint32_t prs_channel_vector_max(const struct prs_channel *channel);
+/* The most bytes of one transfer. */
+uint64_t prs_channel_message_max(const struct prs_channel *channel);
 void prs_channel_stats(const struct prs_channel *channel, uint32_t peer, struct perseus_stats *out);
 
 #endif

@@ -97,6 +97,7 @@ static enum perseus_status prs_pe_open_channel(struct perseus_pe *pe,
     if (status != PERSEUS_OK) {
         return status;
     }
+    pe->message_bytes_max = prs_channel_message_max(pe->channel);
     prs_channel_contact(pe->channel, &self);
     status = prs_job_gather(&pe->job, &self, pe->contacts, sizeof self);
     if (status != PERSEUS_OK) {

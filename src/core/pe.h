@@ -18,6 +18,7 @@ struct perseus_pe {
     struct prs_buffers *buffers;
     struct prs_contact *contacts; /* of every PE, with a channel only */
     struct prs_channel *channel;  /* NULL: every peer is local */
+    uint64_t message_bytes_max;   /* of one transfer through the channel */
     uint64_t barrier_epoch;       /* barriers completed */
 };
 

@@ -71,8 +71,12 @@ static enum perseus_status prs_transfer_run(struct perseus_pe *pe,
         .remote = remote,
         .bytes = transfer->bytes,
     };
-    return is_blocking ? prs_submit_and_wait(pe, desc, is_put ? "put" : "get", NULL)
-                       : prs_submit(pe, &desc, 1);
+    const char *what = is_put ? "put" : "get";
+    if (is_blocking && desc.bytes <= pe->message_bytes_max) {
+        return prs_submit_and_wait(pe, desc, what, NULL);
+    }
+    status = prs_submit_pieces(pe, desc);
+    return is_blocking && status == PERSEUS_OK ? prs_submit_quiet(pe, desc.peer, what) : status;
 }
 
 static struct prs_transfer prs_transfer_put(void *dst, const void *src, size_t bytes, int target)

@@ -4,6 +4,7 @@
 #include "core/address.h"
 #include "core/rma.h"
 #include "core/submit.h"
+#include "core/sync.h"
 #include "core/wait.h"
 #include "fabric/word.h"
 
@@ -110,6 +111,28 @@ enum perseus_status prs_signal_post_vector(struct perseus_pe *pe, uint64_t offse
 
 /* ---- public calls ---- */
 
+/* What does not fit into one put with signal becomes puts, a fence and a signal: submits all but
+ * the signal, and leaves that in *desc. */
+static enum perseus_status prs_put_signal_split(struct perseus_pe *pe, struct prs_desc *desc)
+{
+    enum perseus_status status = PERSEUS_OK;
+    if (desc->bytes > 0 && desc->bytes <= pe->message_bytes_max) {
+        return PERSEUS_OK;
+    }
+    if (desc->bytes > 0) {
+        struct prs_desc put = *desc;
+        put.kind = PRS_DESC_PUT;
+        status = prs_submit_pieces(pe, put);
+        if (status == PERSEUS_OK) {
+            status = prs_fence_post(pe, desc->peer);
+        }
+    }
+    desc->kind = PRS_DESC_SIGNAL;
+    desc->remote = desc->signal;
+    desc->bytes = 0;
+    return status;
+}
+
 static enum perseus_status prs_put_signal(struct perseus_pe *pe, void *dst, const void *src,
                                           size_t bytes, uint64_t *signal, uint64_t value,
                                           enum perseus_signal_op op, int target, bool is_blocking)
@@ -139,18 +162,22 @@ static enum perseus_status prs_put_signal(struct perseus_pe *pe, void *dst, cons
         }
         return prs_signal_post(pe, signal_offset, value, op, target);
     }
-    const struct prs_desc desc = {
-        .kind = bytes > 0 ? PRS_DESC_PUT_SIGNAL : PRS_DESC_SIGNAL,
+    struct prs_desc desc = {
+        .kind = PRS_DESC_PUT_SIGNAL,
         .sub = (uint8_t)op,
         .local_window = local.window,
         .peer = (uint32_t)target,
         .ticket = PRS_DESC_NO_TICKET,
         .local = local.offset,
-        .remote = bytes > 0 ? remote : signal_offset,
+        .remote = remote,
         .bytes = bytes,
         .signal = signal_offset,
         .value = value,
     };
+    status = prs_put_signal_split(pe, &desc);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
     return is_blocking ? prs_submit_and_wait(pe, desc, "put with signal", NULL)
                        : prs_submit(pe, &desc, 1);
 }

@@ -93,3 +93,23 @@ enum perseus_status prs_submit_and_wait(struct perseus_pe *pe, struct prs_desc d
     }
     return PERSEUS_OK;
 }
+
+enum perseus_status prs_submit_pieces(struct perseus_pe *pe, struct prs_desc desc)
+{
+    uint64_t piece_max = pe->message_bytes_max, left = desc.bytes;
+    enum perseus_status status = PERSEUS_OK;
+    while (left > 0 && status == PERSEUS_OK) {
+        desc.bytes = left < piece_max ? left : piece_max;
+        status = prs_submit(pe, &desc, 1);
+        desc.local += desc.bytes;
+        desc.remote += desc.bytes;
+        left -= desc.bytes;
+    }
+    return status;
+}
+
+enum perseus_status prs_submit_quiet(struct perseus_pe *pe, uint32_t peer, const char *what)
+{
+    const struct prs_desc desc = {.kind = PRS_DESC_QUIET, .peer = peer};
+    return prs_submit_and_wait(pe, desc, what, NULL);
+}

@@ -12,4 +12,9 @@ enum perseus_status prs_submit(struct perseus_pe *pe, const struct prs_desc *des
 enum perseus_status prs_submit_and_wait(struct perseus_pe *pe, struct prs_desc desc,
                                         const char *what, uint64_t *out_result);
 
+/* A PUT or GET without ticket, in as many pieces as the fabric's longest message asks for. */
+enum perseus_status prs_submit_pieces(struct perseus_pe *pe, struct prs_desc desc);
+/* Completes everything submitted before to `peer`, or to PRS_DESC_ALL_PEERS. */
+enum perseus_status prs_submit_quiet(struct perseus_pe *pe, uint32_t peer, const char *what);
+
 #endif

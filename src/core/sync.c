@@ -32,8 +32,7 @@ PRS_PUBLIC enum perseus_status perseus_quiet(struct perseus_pe *pe)
     if (pe->channel == NULL) {
         return PERSEUS_OK;
     }
-    const struct prs_desc desc = {.kind = PRS_DESC_QUIET, .peer = PRS_DESC_ALL_PEERS};
-    return prs_submit_and_wait(pe, desc, "quiet", NULL);
+    return prs_submit_quiet(pe, PRS_DESC_ALL_PEERS, "quiet");
 }
 
 /* Waits for `epoch` in this round's word, which `source` alone writes. */

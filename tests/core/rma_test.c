@@ -87,6 +87,111 @@ static void test_transfers(void **state)
     pes_with(3, &attr, transfer_sizes, NULL);
 }
 
+/* A fabric whose longest message is short: everything else goes in pieces. */
+static void transfer_pieces(struct pes *job, struct perseus_pe *pe, void *context)
+{
+    (void)context;
+    const size_t bytes = 64 * 1000 + 123;
+    int me = perseus_my_pe(pe), next = (me + 1) % job->size;
+    int before = (me + job->size - 1) % job->size;
+    void *landing = NULL, *source = NULL, *signal = NULL;
+    CHECK_OK(perseus_malloc(pe, bytes, &landing));
+    CHECK_OK(perseus_malloc(pe, bytes, &source));
+    CHECK_OK(perseus_malloc(pe, sizeof(uint64_t), &signal));
+    pe->message_bytes_max = 1000;
+    transfer(job, pe, landing, source, 1000, true);
+    transfer(job, pe, landing, source, bytes, false);
+    transfer(job, pe, landing, source, bytes, true);
+    for (uint64_t round = 1; round <= 20; round++) {
+        fill(source, bytes, (unsigned)(round * 10) + (unsigned)me);
+        if (round % 2 == 0) {
+            CHECK_OK(perseus_put_signal(pe, landing, source, bytes, signal, 1, PERSEUS_SIGNAL_ADD,
+                                        next));
+        } else {
+            CHECK_OK(perseus_put_signal_nbi(pe, landing, source, bytes, signal, 1,
+                                            PERSEUS_SIGNAL_ADD, next));
+        }
+        CHECK_OK(perseus_signal_wait_until(pe, signal, PERSEUS_CMP_EQ, round, 60000, NULL));
+        check_filled(landing, bytes, (unsigned)(round * 10) + (unsigned)before);
+        CHECK_OK(perseus_barrier_all(pe));
+    }
+}
+
+static void test_pieces(void **state)
+{
+    (void)state;
+    setenv("PERSEUS_ADVERSARY", "seed=2,reorder=1,again=0.1", 1);
+    for (int mode = PERSEUS_ORDERING_DRAIN; mode < PERSEUS_ORDERING_COUNT; mode++) {
+        struct perseus_attr attr = pes_attr(1);
+        attr.ordering = (enum perseus_ordering)mode;
+        pes_with(2, &attr, transfer_pieces, NULL);
+    }
+    unsetenv("PERSEUS_ADVERSARY");
+}
+
+#define THREADS      4
+#define THREAD_BYTES 512
+
+struct caller {
+    struct pes *job;
+    struct perseus_pe *pe;
+    unsigned char *landing; /* THREAD_BYTES for each thread of each PE */
+    int number;
+    pthread_t thread;
+};
+
+/* Registers a buffer of its own, puts from it to all, reads back, and unregisters, over and over.
+ */
+static void *call_often(void *context)
+{
+    struct caller *caller = context;
+    struct perseus_pe *pe = caller->pe;
+    int me = perseus_my_pe(pe);
+    unsigned char buffer[2 * THREAD_BYTES];
+    unsigned char *mine = caller->landing + (me * THREADS + caller->number) * THREAD_BYTES;
+    for (unsigned round = 0; round < 40; round++) {
+        unsigned seed = round * 16 + (unsigned)(me * THREADS + caller->number);
+        CHECK_OK(perseus_buffer_register(pe, buffer, sizeof buffer));
+        fill(buffer, THREAD_BYTES, seed);
+        for (int target = 0; target < caller->job->size; target++) {
+            CHECK_OK(perseus_put_nbi(pe, mine, buffer, THREAD_BYTES, target));
+        }
+        CHECK_OK(perseus_quiet(pe));
+        for (int target = 0; target < caller->job->size; target++) {
+            CHECK_OK(perseus_get(pe, buffer + THREAD_BYTES, mine, THREAD_BYTES, target));
+            check_filled(buffer + THREAD_BYTES, THREAD_BYTES, seed);
+        }
+        CHECK_OK(perseus_buffer_unregister(pe, buffer));
+    }
+    return NULL;
+}
+
+static void call_from_threads(struct pes *job, struct perseus_pe *pe, void *context)
+{
+    (void)context;
+    struct caller callers[THREADS];
+    void *landing = NULL;
+    CHECK_OK(perseus_malloc(pe, (size_t)job->size * THREADS * THREAD_BYTES, &landing));
+    for (int i = 0; i < THREADS; i++) {
+        callers[i] = (struct caller){.job = job, .pe = pe, .landing = landing, .number = i};
+        CHECK(pthread_create(&callers[i].thread, NULL, call_often, &callers[i]) == 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(callers[i].thread, NULL);
+    }
+    CHECK_OK(perseus_barrier_all(pe));
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    for (int pes_per_node = 0; pes_per_node <= 2; pes_per_node++) {
+        struct perseus_attr attr = pes_attr(pes_per_node);
+        attr.ring_slots = 4;
+        pes_with(3, &attr, call_from_threads, NULL);
+    }
+}
+
 /* A failed call says so once, in the log and as last error, and changes nothing. */
 static void refused(struct pes *job, struct perseus_pe *pe, enum perseus_status got,
                     enum perseus_status expected, const char *part)
@@ -197,8 +302,8 @@ static void test_stats(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_transfers),
-        cmocka_unit_test(test_wrong_arguments),
+        cmocka_unit_test(test_transfers), cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_threads),   cmocka_unit_test(test_wrong_arguments),
         cmocka_unit_test(test_stats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
