@@ -19,7 +19,6 @@
 
 enum {
     NONE_LOST = -2,
-    PROBE_MS = 1000, /* for one PE, when the call is late anyway */
     LOOK_MS = 50,    /* how soon a waiting call sees that a PE is lost */
     PREFIX_BYTES = 4 /* of a value: how many bytes its PE gathers, little-endian */
 };
@@ -37,17 +36,14 @@ struct prs_pmix {
     atomic_int lost;             /* a rank, -1: the runtime, or NONE_LOST */
 };
 
-/* What a PMIx callback and the call that waits for it share; the last of both frees it, because a
- * call that gave up may not take it away from the callback. */
+/* What PMIx's callback for a fence and the call that waits for it share; the last of both frees it,
+ * because a call that gave up may not take it away from the callback. */
 struct answer {
     pthread_mutex_t mutex;
     pthread_cond_t arrived;
     int n_owners;
     bool is_there;
     pmix_status_t status;
-    unsigned char *value;
-    size_t value_bytes;
-    bool lacks_memory;
 };
 
 static struct answer *create_answer(void)
@@ -74,33 +70,19 @@ static void leave_answer(struct answer *answer)
     if (is_last) {
         pthread_cond_destroy(&answer->arrived);
         pthread_mutex_destroy(&answer->mutex);
-        free(answer->value);
         free(answer);
     }
 }
 
-static void on_value(pmix_status_t status, pmix_value_t *value, void *context)
+static void on_fenced(pmix_status_t status, void *context)
 {
     struct answer *answer = context;
     pthread_mutex_lock(&answer->mutex);
     answer->is_there = true;
     answer->status = status;
-    if (status == PMIX_SUCCESS && value != NULL && value->type == PMIX_BYTE_OBJECT) {
-        answer->value_bytes = value->data.bo.size;
-        answer->value = malloc(value->data.bo.size);
-        answer->lacks_memory = answer->value == NULL;
-        if (answer->value != NULL) {
-            memcpy(answer->value, value->data.bo.bytes, value->data.bo.size);
-        }
-    }
     pthread_cond_signal(&answer->arrived);
     pthread_mutex_unlock(&answer->mutex);
     leave_answer(answer);
-}
-
-static void on_done(pmix_status_t status, void *context)
-{
-    on_value(status, NULL, context);
 }
 
 static struct timespec timespec_of(uint64_t ns)
@@ -228,34 +210,25 @@ static enum perseus_status say_lost(struct prs_pmix *pmix)
                                 "messages of mpirun or srun");
 }
 
-/* Whether the runtime of this node has rank's value already. */
-static bool has_value(struct prs_pmix *pmix, int rank, const char *key)
+/* Asks this node's runtime, which answers at once that it has the value or that it has not. The
+ * form of PMIx_Get that does not block would have a deadline, but some versions leak its values. */
+static pmix_status_t look_up(const struct prs_pmix *pmix, int rank, const char *key,
+                             pmix_value_t **out)
 {
-    struct answer *answer = create_answer();
-    if (answer == NULL) {
-        return true;
-    }
     bool immediate = true;
     pmix_info_t info;
     pmix_proc_t peer;
     PMIX_INFO_CONSTRUCT(&info);
     PMIX_INFO_LOAD(&info, PMIX_IMMEDIATE, &immediate, PMIX_BOOL);
     PMIX_LOAD_PROCID(&peer, pmix->self.nspace, (pmix_rank_t)rank);
-    pmix_status_t result = PMIx_Get_nb(&peer, key, &info, 1, on_value, answer);
-    if (result != PMIX_SUCCESS) {
-        on_done(result, answer); /* nobody else will */
-    }
-    uint64_t deadline_ns = prs_clock_now_ns(&pmix->clock) + (uint64_t)PROBE_MS * 1000000u;
-    enum perseus_status status = await(pmix, answer, deadline_ns);
-    bool has = status != PERSEUS_OK || answer->status == PMIX_SUCCESS;
-    leave_answer(answer);
+    pmix_status_t result = PMIx_Get(&peer, key, &info, 1, out);
     PMIX_INFO_DESTRUCT(&info);
-    return has;
+    return result;
 }
 
 /* Lists those PEs of this node that have not made the call (of others the runtime does not know)
  * and returns the first, or -1. */
-static int list_missing(struct prs_pmix *pmix, const char *key, char *text, size_t text_bytes)
+static int list_missing(const struct prs_pmix *pmix, const char *key, char *text, size_t text_bytes)
 {
     int first = -1;
     pmix_proc_t job;
@@ -270,7 +243,10 @@ static int list_missing(struct prs_pmix *pmix, const char *key, char *text, size
     while (*peers >= '0' && *peers <= '9' && used + 16 < text_bytes) {
         char *end;
         int rank = (int)strtol(peers, &end, 10);
-        if (!has_value(pmix, rank, key)) {
+        pmix_value_t *theirs = NULL;
+        if (look_up(pmix, rank, key, &theirs) == PMIX_SUCCESS) {
+            PMIX_VALUE_RELEASE(theirs);
+        } else {
             first = used == 0 ? rank : first;
             used += (size_t)snprintf(text + used, text_bytes - used, "%s PE %d",
                                      used > 0 ? "," : "", rank);
@@ -281,7 +257,7 @@ static int list_missing(struct prs_pmix *pmix, const char *key, char *text, size
     return first;
 }
 
-static enum perseus_status say_late(struct prs_pmix *pmix, const char *key)
+static enum perseus_status say_late(const struct prs_pmix *pmix, const char *key)
 {
     char missing[300];
     list_missing(pmix, key, missing, sizeof missing);
@@ -303,9 +279,9 @@ static enum perseus_status fence(struct prs_pmix *pmix, const char *key, uint64_
     pmix_info_t info;
     PMIX_INFO_CONSTRUCT(&info);
     PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
-    pmix_status_t result = PMIx_Fence_nb(NULL, 0, &info, 1, on_done, answer);
+    pmix_status_t result = PMIx_Fence_nb(NULL, 0, &info, 1, on_fenced, answer);
     if (result != PMIX_SUCCESS) {
-        on_done(result, answer); /* nobody else will */
+        on_fenced(result, answer); /* nobody else will */
     }
     enum perseus_status status = await(pmix, answer, deadline_ns);
     result = status == PERSEUS_OK ? answer->status : PMIX_SUCCESS;
@@ -325,21 +301,16 @@ static enum perseus_status fence(struct prs_pmix *pmix, const char *key, uint64_
     return status == PERSEUS_PEER_LOST ? say_lost(pmix) : status;
 }
 
-static enum perseus_status check_value(const struct prs_pmix *pmix, int rank,
-                                       const struct answer *answer, size_t bytes)
+static enum perseus_status copy_value(const struct prs_pmix *pmix, int rank,
+                                      const pmix_value_t *value, void *to, size_t bytes)
 {
-    if (answer->status != PMIX_SUCCESS) {
-        return prs_fail(&pmix->log, PERSEUS_IO, "PMIx has no value of PE %d: %s", rank,
-                        PMIx_Error_string(answer->status));
-    }
-    if (answer->lacks_memory) {
-        return prs_fail(&pmix->log, PERSEUS_OUT_OF_MEMORY, "no memory to gather from PE %d", rank);
-    }
+    const pmix_byte_object_t *object = &value->data.bo;
     size_t theirs = 0;
-    for (int i = 0; i < PREFIX_BYTES && answer->value_bytes >= PREFIX_BYTES; i++) {
-        theirs |= (size_t)answer->value[i] << (8 * i);
+    bool is_ours = value->type == PMIX_BYTE_OBJECT && object->size >= PREFIX_BYTES;
+    for (int i = 0; is_ours && i < PREFIX_BYTES; i++) {
+        theirs |= (size_t)(unsigned char)object->bytes[i] << (8 * i);
     }
-    if (answer->value_bytes != PREFIX_BYTES + theirs) {
+    if (!is_ours || object->size != PREFIX_BYTES + theirs) {
         return prs_fail(&pmix->log, PERSEUS_PROTOCOL, "PMIx has a malformed value of PE %d", rank);
     }
     if (theirs != bytes) {
@@ -348,35 +319,28 @@ static enum perseus_status check_value(const struct prs_pmix *pmix, int rank,
                         "collective calls in the same order",
                         rank, theirs, bytes);
     }
+    if (bytes > 0) {
+        memcpy(to, object->bytes + PREFIX_BYTES, bytes);
+    }
     return PERSEUS_OK;
 }
 
 static enum perseus_status get(struct prs_pmix *pmix, int rank, const char *key, void *to,
-                               size_t bytes, uint64_t deadline_ns)
+                               size_t bytes)
 {
-    struct answer *answer = create_answer();
-    if (answer == NULL) {
-        return prs_fail(&pmix->log, PERSEUS_OUT_OF_MEMORY, "no memory to wait for PMIx");
+    pmix_value_t *value = NULL;
+    pmix_status_t result = look_up(pmix, rank, key, &value);
+    if (result == PMIX_ERR_NOT_FOUND) {
+        /* A fence without the PEs that are gone may even count as a success. */
+        note_lost(pmix, rank);
+        return say_lost(pmix);
     }
-    pmix_proc_t peer;
-    PMIX_LOAD_PROCID(&peer, pmix->self.nspace, (pmix_rank_t)rank);
-    pmix_status_t result = PMIx_Get_nb(&peer, key, NULL, 0, on_value, answer);
     if (result != PMIX_SUCCESS) {
-        on_done(result, answer); /* nobody else will */
+        return prs_fail(&pmix->log, PERSEUS_IO, "PMIx does not give the value of PE %d: %s", rank,
+                        PMIx_Error_string(result));
     }
-    enum perseus_status status = await(pmix, answer, deadline_ns);
-    if (status == PERSEUS_PEER_LOST) {
-        say_lost(pmix);
-    } else if (status == PERSEUS_TIMEOUT) {
-        prs_fail(&pmix->log, status, "PMIx does not deliver the value of PE %d within %u ms", rank,
-                 pmix->timeout_ms);
-    } else {
-        status = check_value(pmix, rank, answer, bytes);
-    }
-    if (status == PERSEUS_OK && bytes > 0) {
-        memcpy(to, answer->value + PREFIX_BYTES, bytes);
-    }
-    leave_answer(answer);
+    enum perseus_status status = copy_value(pmix, rank, value, to, bytes);
+    PMIX_VALUE_RELEASE(value);
     return status;
 }
 
@@ -407,8 +371,7 @@ static enum perseus_status prs_pmix_allgather(struct prs_bootstrap *bootstrap, c
         status = fence(pmix, key, deadline_ns);
     }
     for (int rank = 0; rank < bootstrap->size && status == PERSEUS_OK; rank++) {
-        status =
-            get(pmix, rank, key, (unsigned char *)recv + (size_t)rank * bytes, bytes, deadline_ns);
+        status = get(pmix, rank, key, (unsigned char *)recv + (size_t)rank * bytes, bytes);
     }
     pmix->failure = status;
     return status;
@@ -456,16 +419,11 @@ static const struct prs_bootstrap_ops prs_pmix_ops = {
 static enum perseus_status number_instance(struct prs_pmix *pmix)
 {
     static const char key[] = "perseus.instance";
-    bool immediate = true;
-    pmix_info_t info;
     pmix_value_t *value = NULL;
-    PMIX_INFO_CONSTRUCT(&info);
-    PMIX_INFO_LOAD(&info, PMIX_IMMEDIATE, &immediate, PMIX_BOOL);
-    if (PMIx_Get(&pmix->self, key, &info, 1, &value) == PMIX_SUCCESS) {
+    if (look_up(pmix, (int)pmix->self.rank, key, &value) == PMIX_SUCCESS) {
         pmix->instance = value->type == PMIX_UINT32 ? value->data.uint32 + 1 : 0;
         PMIX_VALUE_RELEASE(value);
     }
-    PMIX_INFO_DESTRUCT(&info);
     pmix_value_t next = {.type = PMIX_UINT32};
     next.data.uint32 = pmix->instance;
     pmix_status_t result = PMIx_Put(PMIX_GLOBAL, key, &next);

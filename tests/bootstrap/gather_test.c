@@ -41,8 +41,8 @@ static void gather_unevenly(struct job_pe *pe)
 {
     int rank = -2;
     JOB_CHECK(pe, pe->opened == PERSEUS_OK);
-    for (int round = 0; round < 200 && pe->opened == PERSEUS_OK; round++) {
-        if ((round + pe->rank) % 41 == 0) {
+    for (int round = 0; round < 60 && pe->opened == PERSEUS_OK; round++) {
+        if ((round + pe->rank) % 23 == 0) {
             job_sleep_ms(1);
         }
         JOB_CHECK(pe, job_gather(pe->bootstrap, round, (size_t)(round * 37 % 1000)) == PERSEUS_OK);
