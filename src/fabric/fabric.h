@@ -20,6 +20,8 @@
  * operation, and everything posted after it in caps.fence_scope, until all earlier ones there have
  * completed.
  *   - An error completion ends that peer: later posts give PEER_LOST, other peers live on.
+ *   - Regions are registered and closed by any thread, also while others work at endpoints of the
+ *     fabric; a region is at rest when it is closed.
  *   - poll never blocks and does bounded work; it also drives the provider's progress.
  *   - endpoint_close with work in flight is allowed: everything outstanding completes as CANCELED,
  * locally (no event is delivered after close).
