@@ -2,11 +2,11 @@
 
 #include <dirent.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "fabric/libfabric/choose.h"
+#include "support/skip.h"
 
 static const char *program_name;
 
@@ -30,8 +30,7 @@ bool program_start(int argc, char **argv, int *out_code)
             return true;
         }
     }
-    fprintf(stderr, "libfabric has no provider %s here\n", program_name);
-    *out_code = getenv("PERSEUS_NO_SKIP") != NULL ? 1 : 77;
+    *out_code = test_skip("libfabric does not have this provider here");
     return false;
 }
 

@@ -6,48 +6,10 @@
 
 #include <rdma/fi_endpoint.h>
 
-#include "fabric/libfabric/choose.h"
 #include "fabric/libfabric/context.h"
+#include "fabric/libfabric/traits.h"
 
 #define PRS_LF_INFLIGHT_MAX 1024
-
-/* What no attribute tells, from the providers' manual pages and sources. A row only narrows what
- * was granted; a provider that is not here is taken by its word. */
-struct prs_lf_trait {
-    const char *provider;
-    enum prs_fence_scope fence_scope; /* fi_rma(3) says peer; some hold more */
-    bool refuses_immediate;           /* fi_writemsg rejects FI_REMOTE_CQ_DATA */
-    bool refuses_empty;               /* an empty write never completes, nor what follows it */
-    bool spoils_atomics; /* 1.17: a delivery-complete atomic without result frees its buffer twice,
-                            and a later one loses its value */
-    bool has_doorbell;   /* FI_MORE postpones a write to the device */
-    bool splits_words;   /* receives a byte stream right into its place */
-};
-static const struct prs_lf_trait prs_lf_traits[] = {
-    {.provider = "sockets", .fence_scope = PRS_FENCE_ENDPOINT},
-    {.provider = "cxi",
-     .fence_scope = PRS_FENCE_ENDPOINT,
-     .refuses_immediate = true,
-     .has_doorbell = true},
-    {.provider = "efa", .fence_scope = PRS_FENCE_PEER, .has_doorbell = true},
-    {.provider = "efa-direct", .fence_scope = PRS_FENCE_PEER, .has_doorbell = true},
-    {.provider = "shm",
-     .fence_scope = PRS_FENCE_PEER,
-     .refuses_empty = true,
-     .spoils_atomics = true},
-    {.provider = "tcp", .fence_scope = PRS_FENCE_PEER, .splits_words = true},
-    {.provider = "net", .fence_scope = PRS_FENCE_PEER, .splits_words = true},
-};
-
-static struct prs_lf_trait prs_lf_trait_of(const char *provider)
-{
-    for (size_t i = 0; i < sizeof prs_lf_traits / sizeof prs_lf_traits[0]; i++) {
-        if (prs_lf_provider_is(provider, prs_lf_traits[i].provider)) {
-            return prs_lf_traits[i];
-        }
-    }
-    return (struct prs_lf_trait){.provider = provider, .fence_scope = PRS_FENCE_PEER};
-}
 
 /* A message order counts only if the data follows it for every size: max_order_waw_size is 0 where
  * it never does (ofi_rxm with atomics) and small where it does up to a packet (psm3). */
@@ -74,15 +36,15 @@ static void prs_lf_caps_order(const struct fi_info *info, struct prs_caps *caps)
     }
 }
 
-static void prs_lf_caps_fence(const struct fi_info *info, const struct prs_lf_trait *trait,
-                              struct prs_caps *caps)
+static void prs_lf_caps_fence(const struct fi_info *info, uint32_t traits, struct prs_caps *caps)
 {
     bool granted = info->caps & info->tx_attr->caps & FI_FENCE;
-    caps->fence_scope = granted ? trait->fence_scope : PRS_FENCE_NONE;
+    bool holds_all = traits & PRS_LF_FENCES_ENDPOINT;
+    caps->fence_scope = !granted ? PRS_FENCE_NONE : holds_all ? PRS_FENCE_ENDPOINT : PRS_FENCE_PEER;
     snprintf(caps->fence_word, sizeof caps->fence_word, "%s",
-             !granted                                   ? "FI_FENCE not granted"
-             : trait->fence_scope == PRS_FENCE_ENDPOINT ? "FI_FENCE, waits for every peer"
-                                                        : "FI_FENCE, waits for its peer");
+             !granted    ? "FI_FENCE not granted"
+             : holds_all ? "FI_FENCE, waits for every peer"
+                         : "FI_FENCE, waits for its peer");
 }
 
 static void prs_lf_caps_completion(const struct fi_info *info, struct prs_caps *caps)
@@ -94,15 +56,16 @@ static void prs_lf_caps_completion(const struct fi_info *info, struct prs_caps *
              delivered ? "FI_DELIVERY_COMPLETE" : "FI_TRANSMIT_COMPLETE");
 }
 
-static void prs_lf_caps_immediate(const struct fi_info *info, const struct prs_lf_trait *trait,
+static void prs_lf_caps_immediate(const struct fi_info *info, uint32_t traits,
                                   struct prs_caps *caps)
 {
     size_t bytes = info->domain_attr->cq_data_size;
-    if (bytes > 0 && !trait->refuses_immediate) {
+    bool refuses = traits & PRS_LF_REFUSES_IMMEDIATE;
+    if (bytes > 0 && !refuses) {
         caps->immediate_bits = (uint32_t)(bytes < 8 ? 8 * bytes : 64);
     }
     snprintf(caps->immediate_word, sizeof caps->immediate_word, "cq_data_size=%zu%s", bytes,
-             trait->refuses_immediate ? ", but fi_writemsg does not take it" : "");
+             refuses ? ", but fi_writemsg does not take it" : "");
 }
 
 static int prs_lf_numa_node(const struct fi_info *info)
@@ -128,12 +91,12 @@ static int prs_lf_numa_node(const struct fi_info *info)
 
 void prs_lf_caps_fill(const struct fi_info *info, struct prs_caps *out)
 {
-    struct prs_lf_trait trait = prs_lf_trait_of(info->fabric_attr->prov_name);
+    uint32_t traits = prs_lf_traits(info->fabric_attr->prov_name);
     *out = (struct prs_caps){
         .inline_bytes = PRS_LF_SLOT_BYTES,
         .message_bytes_max = info->ep_attr->max_msg_size,
-        .signals_tear = trait.splits_words,
-        .batching = trait.has_doorbell,
+        .signals_tear = traits & PRS_LF_SPLITS_WORDS,
+        .batching = traits & PRS_LF_HAS_DOORBELL,
         .memory_kinds = PRS_MEMORY_HOST | (info->caps & FI_HMEM ? PRS_MEMORY_CUDA : 0u),
         .target_must_progress = info->domain_attr->data_progress != FI_PROGRESS_AUTO,
         .source_needs_region = info->domain_attr->mr_mode & FI_MR_LOCAL,
@@ -145,19 +108,9 @@ void prs_lf_caps_fill(const struct fi_info *info, struct prs_caps *out)
         queue > 0 && queue < PRS_LF_INFLIGHT_MAX ? (uint32_t)queue : PRS_LF_INFLIGHT_MAX;
     snprintf(out->provider, sizeof out->provider, "%s", info->fabric_attr->prov_name);
     prs_lf_caps_order(info, out);
-    prs_lf_caps_fence(info, &trait, out);
+    prs_lf_caps_fence(info, traits, out);
     prs_lf_caps_completion(info, out);
-    prs_lf_caps_immediate(info, &trait, out);
-}
-
-bool prs_lf_refuses_empty(const struct fi_info *info)
-{
-    return prs_lf_trait_of(info->fabric_attr->prov_name).refuses_empty;
-}
-
-bool prs_lf_spoils_atomics(const struct fi_info *info)
-{
-    return prs_lf_trait_of(info->fabric_attr->prov_name).spoils_atomics;
+    prs_lf_caps_immediate(info, traits, out);
 }
 
 enum fi_op prs_lf_atomic_op(uint8_t atomic)
@@ -196,6 +149,9 @@ void prs_lf_caps_atomics(const struct fi_info *info, struct fid_domain *domain,
         if (fi_query_atomic(domain, FI_UINT64, op, &attr, flags) == 0) {
             caps->atomics_fetch |= 1u << atomic;
         }
+    }
+    if (prs_lf_traits(info->fabric_attr->prov_name) & PRS_LF_BREAKS_FETCHES) {
+        caps->atomics_fetch = 0;
     }
     if (caps->atomics == 0) {
         caps->order &= ~(uint32_t)PRS_ORDER_PUT_ATOMIC;

@@ -16,11 +16,6 @@ void prs_lf_caps_fill(const struct fi_info *info, struct prs_caps *out);
 void prs_lf_caps_atomics(const struct fi_info *info, struct fid_domain *domain,
                          struct prs_caps *caps);
 
-/* Whether the provider cannot complete a write of no bytes. */
-bool prs_lf_refuses_empty(const struct fi_info *info);
-/* Whether atomics must be sent as fetching ones, also when nobody wants the old value. */
-bool prs_lf_spoils_atomics(const struct fi_info *info);
-
 /* libfabric's operation for an enum perseus_atomic. */
 enum fi_op prs_lf_atomic_op(uint8_t atomic);
 

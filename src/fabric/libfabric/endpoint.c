@@ -4,11 +4,11 @@
 
 #include <rdma/fi_cm.h>
 
-#include "fabric/libfabric/caps.h"
 #include "fabric/libfabric/internal.h"
 #include "fabric/libfabric/ip.h"
 #include "fabric/libfabric/shm.h"
 #include "fabric/libfabric/status.h"
+#include "fabric/libfabric/traits.h"
 
 static enum perseus_status prs_lf_endpoint_fail(const struct prs_lf_endpoint *endpoint,
                                                 const char *what, int error)
@@ -94,7 +94,7 @@ enum perseus_status prs_lf_endpoint_open(struct prs_fabric *base, struct prs_end
     enum perseus_status status = error == 0
                                      ? prs_lf_endpoint_check_bind(endpoint)
                                      : prs_lf_endpoint_fail(endpoint, "open an endpoint", error);
-    if (status == PERSEUS_OK && prs_lf_refuses_empty(fabric->info)) {
+    if (status == PERSEUS_OK && (fabric->traits & PRS_LF_REFUSES_EMPTY)) {
         status = prs_lf_memory_register(fabric, endpoint, &endpoint->sink_word,
                                         sizeof endpoint->sink_word, FI_REMOTE_WRITE,
                                         PRS_MEMORY_HOST, &endpoint->sink_mr);

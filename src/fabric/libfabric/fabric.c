@@ -7,6 +7,7 @@
 #include "fabric/libfabric/process.h"
 #include "fabric/libfabric/shm.h"
 #include "fabric/libfabric/status.h"
+#include "fabric/libfabric/traits.h"
 
 static void prs_lf_fabric_close(struct prs_fabric *base)
 {
@@ -40,7 +41,7 @@ static enum perseus_status prs_lf_fabric_fill(struct prs_lf_fabric *fabric,
         prs_lf_shm_sweep();
     }
     prs_lf_caps_fill(fabric->info, &fabric->base.caps);
-    fabric->fetches_always = prs_lf_spoils_atomics(fabric->info);
+    fabric->traits = prs_lf_traits(fabric->base.caps.provider);
     int error = fi_fabric(fabric->info->fabric_attr, &fabric->fabric, NULL);
     error = error == 0 ? fi_domain(fabric->fabric, fabric->info, &fabric->domain, NULL) : error;
     if (error != 0) {

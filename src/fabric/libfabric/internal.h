@@ -32,7 +32,7 @@ struct prs_lf_fabric {
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
-    bool fetches_always;  /* prs_lf_spoils_atomics */
+    uint32_t traits;      /* traits.h */
     char bind[64];        /* address every IP endpoint must sit on, "" when the provider has none */
     pthread_mutex_t lock; /* regions, first: registering may happen on any thread */
     struct prs_lf_region *regions;

@@ -9,6 +9,7 @@
 #include "fabric/libfabric/process.h"
 #include "fabric/libfabric/shm.h"
 #include "fabric/libfabric/status.h"
+#include "fabric/libfabric/traits.h"
 
 #define PRS_LF_ADDRESS_MAGIC 0x31414c50u /* "PLA1" */
 
@@ -204,8 +205,7 @@ static void prs_lf_peer_strand(struct prs_lf_endpoint *endpoint, uint32_t index)
     }
 }
 
-/* shm returns operations strictly in the order of their posts, whatever peer they went to: behind
- * one that a dead peer will never answer, nothing comes back any more. */
+/* PRS_LF_RETURNS_IN_LINE: with one peer's operations all are stuck. */
 static void prs_lf_peers_strand_all(struct prs_lf_endpoint *endpoint)
 {
     prs_fail(prs_lf_log(endpoint), PERSEUS_PEER_LOST,
@@ -240,7 +240,7 @@ void prs_lf_peers_watch(struct prs_lf_endpoint *endpoint)
     if (peer->ended && peer->in_flight > 0 &&
         prs_clock_now_ns(&fabric->clock) - peer->since_ns >= PRS_LF_RETURN_NS) {
         prs_lf_peer_strand(endpoint, index);
-        if (prs_lf_shm_is(fabric->info) && endpoint->peer_count > 1) {
+        if ((fabric->traits & PRS_LF_RETURNS_IN_LINE) && endpoint->peer_count > 1) {
             prs_lf_peers_strand_all(endpoint);
         }
     }

@@ -8,6 +8,7 @@
 #include "fabric/libfabric/caps.h"
 #include "fabric/libfabric/internal.h"
 #include "fabric/libfabric/status.h"
+#include "fabric/libfabric/traits.h"
 #include "fabric/op.h"
 
 #define PRS_LF_WORD_BYTES 8
@@ -144,7 +145,8 @@ static ssize_t prs_lf_submit_atomic(struct prs_lf_endpoint *endpoint,
         .context = context,
     };
     bool has_result = op->kind == PRS_OP_ATOMIC_FETCH;
-    if (!has_result && !prs_lf_fabric_of(endpoint->base.fabric)->fetches_always) {
+    bool fetches = prs_lf_fabric_of(endpoint->base.fabric)->traits & PRS_LF_SPOILS_ATOMICS;
+    if (!has_result && !fetches) {
         return fi_atomicmsg(endpoint->ep, &message, flags);
     }
     void *result_descriptor = slot_descriptor;

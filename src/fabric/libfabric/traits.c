@@ -1,0 +1,29 @@
+#include "fabric/libfabric/traits.h"
+
+#include <stddef.h>
+
+#include "fabric/libfabric/choose.h"
+
+static const struct {
+    const char *provider;
+    uint32_t traits;
+} prs_lf_known[] = {
+    {"sockets", PRS_LF_FENCES_ENDPOINT},
+    {"cxi", PRS_LF_FENCES_ENDPOINT | PRS_LF_REFUSES_IMMEDIATE | PRS_LF_HAS_DOORBELL},
+    {"efa", PRS_LF_HAS_DOORBELL},
+    {"efa-direct", PRS_LF_HAS_DOORBELL},
+    {"shm", PRS_LF_REFUSES_EMPTY | PRS_LF_SPOILS_ATOMICS | PRS_LF_RETURNS_IN_LINE},
+    {"tcp", PRS_LF_SPLITS_WORDS},
+    {"net", PRS_LF_SPLITS_WORDS},
+    {"udp;ofi_rxd", PRS_LF_BREAKS_FETCHES},
+};
+
+uint32_t prs_lf_traits(const char *provider)
+{
+    for (size_t i = 0; i < sizeof prs_lf_known / sizeof prs_lf_known[0]; i++) {
+        if (prs_lf_provider_is(provider, prs_lf_known[i].provider)) {
+            return prs_lf_known[i].traits;
+        }
+    }
+    return 0;
+}

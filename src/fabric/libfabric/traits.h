@@ -1,0 +1,35 @@
+/*
+ * traits.h: what is known of providers and stands in no attribute, from their manual pages, their
+ * sources and our tests. A trait only narrows what was granted or changes how a thing is asked for;
+ * a provider that is not listed is taken at its word.
+ */
+#ifndef PRS_LIBFABRIC_TRAITS_H
+#define PRS_LIBFABRIC_TRAITS_H
+
+#include <stdint.h>
+
+enum prs_lf_trait {
+    /* FI_FENCE holds every peer of the transmit queue, not just its own (fi_rma(3)). */
+    PRS_LF_FENCES_ENDPOINT = 1,
+    /* fi_writemsg rejects FI_REMOTE_CQ_DATA. */
+    PRS_LF_REFUSES_IMMEDIATE = 2,
+    /* An empty write with remote CQ data never completes, nor does anything behind it. */
+    PRS_LF_REFUSES_EMPTY = 4,
+    /* A delivery-complete atomic without result frees its buffer twice, and a later one loses its
+     * value. Fetching ones are right. */
+    PRS_LF_SPOILS_ATOMICS = 8,
+    /* Fetching atomics from several peers crash it. */
+    PRS_LF_BREAKS_FETCHES = 16,
+    /* FI_MORE postpones a write to the device. */
+    PRS_LF_HAS_DOORBELL = 32,
+    /* Receives a byte stream right into its place: a word can be seen half-written. */
+    PRS_LF_SPLITS_WORDS = 64,
+    /* Returns operations strictly in the order of their posts, whatever peer they went to: behind
+     * one that a dead peer will never answer, nothing comes back. */
+    PRS_LF_RETURNS_IN_LINE = 128
+};
+
+/* Bits of enum prs_lf_trait. */
+uint32_t prs_lf_traits(const char *provider);
+
+#endif
