@@ -223,6 +223,10 @@ uint64_t prs_roles_bytes(const struct prs_moe_plan *plan);
 /* Without threads: does what there is to do until `round` has ended. */
 void prs_roles_drive(struct perseus_moe *moe, const struct prs_round *round);
 
+/* For tools that compare: what the next forward does, on all PEs alike, with none in flight. The
+ * layer was created decoupled (it has groups) and with experts. */
+void prs_moe_set_mode(struct perseus_moe *moe, enum perseus_moe_protocol protocol,
+                      bool communication_only);
 /* For tools: records what threads do; before the first forward. */
 void prs_moe_set_trace(struct perseus_moe *moe, struct prs_trace *trace);
 

@@ -382,6 +382,13 @@ PRS_PUBLIC enum perseus_status perseus_moe_stats(const struct perseus_moe *moe,
     return PERSEUS_OK;
 }
 
+void prs_moe_set_mode(struct perseus_moe *moe, enum perseus_moe_protocol protocol,
+                      bool communication_only)
+{
+    moe->plan.config.protocol = protocol;
+    moe->plan.config.communication_only = communication_only;
+}
+
 void prs_moe_set_trace(struct perseus_moe *moe, struct prs_trace *trace)
 {
     moe->trace = trace;

@@ -1,15 +1,16 @@
 #include "moe/reference.h"
 
-#include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "moe/bf16.h"
+#include "moe/gemm.h"
 #include "moe/weights.h"
 
 /* The rows of one expert, gathered, and its network's inner and outer results. */
 struct prs_reference_work {
+    struct prs_gemm *gemm;
     uint32_t *choices; /* indices into ids and weights */
     float *in, *gate, *inner, *out;
     float *matrices; /* one expert's, in float */
@@ -76,39 +77,44 @@ static const float *prs_reference_matrix(const struct perseus_moe_config *config
 }
 
 /* out[rows, outputs] = in[rows, inputs] * matrix[outputs, inputs]^T */
-static void prs_reference_product(uint32_t rows, uint32_t outputs, uint32_t inputs, const float *in,
-                                  const float *matrix, float *out)
+static enum perseus_status prs_reference_product(const struct prs_reference_work *work,
+                                                 uint32_t rows, uint32_t outputs, uint32_t inputs,
+                                                 const float *in, const float *matrix, float *out)
 {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)rows, (int)outputs, (int)inputs, 1,
-                in, (int)inputs, matrix, (int)inputs, 0, out, (int)outputs);
+    const struct prs_gemm_call call = {
+        .rows = rows, .outputs = outputs, .inputs = inputs, .a = in, .b = matrix, .c = out};
+    return prs_gemm_run(work->gemm, &call);
 }
 
-static void prs_reference_expert(const struct perseus_moe_config *config,
-                                 const struct perseus_moe_expert *expert, uint32_t rows,
-                                 struct prs_reference_work *work)
+static enum perseus_status prs_reference_expert(const struct perseus_moe_config *config,
+                                                const struct perseus_moe_expert *expert,
+                                                uint32_t rows,
+                                                const struct prs_reference_work *work)
 {
     uint32_t hidden = config->hidden, inner = config->intermediate;
-    const float *up = prs_reference_matrix(config, expert->up, work->matrices);
-    prs_reference_product(rows, inner, hidden, work->in, up, work->inner);
-    size_t items = (size_t)rows * inner;
-    if (config->form == PERSEUS_MOE_SWIGLU) {
-        const float *gate = prs_reference_matrix(config, expert->gate, work->matrices);
-        prs_reference_product(rows, inner, hidden, work->in, gate, work->gate);
-        for (size_t i = 0; i < items; i++) {
-            work->inner[i] *= work->gate[i] / (1.0f + expf(-work->gate[i]));
-        }
-    } else {
-        for (size_t i = 0; i < items; i++) {
-            work->inner[i] *= 0.5f * (1.0f + erff(work->inner[i] * 0.70710678f));
-        }
+    bool swiglu = config->form == PERSEUS_MOE_SWIGLU;
+    const float *matrix = prs_reference_matrix(config, expert->up, work->matrices);
+    enum perseus_status status =
+        prs_reference_product(work, rows, inner, hidden, work->in, matrix, work->inner);
+    if (status == PERSEUS_OK && swiglu) {
+        matrix = prs_reference_matrix(config, expert->gate, work->matrices);
+        status = prs_reference_product(work, rows, inner, hidden, work->in, matrix, work->gate);
     }
-    const float *down = prs_reference_matrix(config, expert->down, work->matrices);
-    prs_reference_product(rows, hidden, inner, work->inner, down, work->out);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < (size_t)rows * inner; i++) {
+        work->inner[i] *= swiglu ? work->gate[i] / (1.0f + expf(-work->gate[i]))
+                                 : 0.5f * (1.0f + erff(work->inner[i] * 0.70710678f));
+    }
+    matrix = prs_reference_matrix(config, expert->down, work->matrices);
+    return prs_reference_product(work, rows, hidden, inner, work->inner, matrix, work->out);
 }
 
 /* Adds one expert's share (index experts and up: a shared expert, every token with weight 1). */
-static void prs_reference_add(const struct prs_reference *reference, const void *block,
-                              uint32_t index, struct prs_reference_work *work, float *y)
+static enum perseus_status prs_reference_add(const struct prs_reference *reference,
+                                             const void *block, uint32_t index,
+                                             const struct prs_reference_work *work, float *y)
 {
     const struct perseus_moe_config *config = reference->config;
     bool shared = index >= config->experts;
@@ -124,7 +130,10 @@ static void prs_reference_add(const struct prs_reference *reference, const void 
     }
     if (rows > 0 && !config->communication_only) {
         struct perseus_moe_expert expert = prs_weights_view(config, block, index);
-        prs_reference_expert(config, &expert, rows, work);
+        enum perseus_status status = prs_reference_expert(config, &expert, rows, work);
+        if (status != PERSEUS_OK) {
+            return status;
+        }
     }
     const float *result = config->communication_only ? work->in : work->out;
     for (uint32_t row = 0; row < rows; row++) {
@@ -134,6 +143,34 @@ static void prs_reference_add(const struct prs_reference *reference, const void 
             y[(size_t)token * hidden + i] += weight * result[(size_t)row * hidden + i];
         }
     }
+    return PERSEUS_OK;
+}
+
+static bool prs_reference_work_init(struct prs_reference_work *work,
+                                    const struct perseus_moe_config *config, size_t tokens)
+{
+    size_t hidden = tokens * config->hidden, inner = tokens * config->intermediate;
+    *work = (struct prs_reference_work){
+        .choices = malloc(tokens * sizeof *work->choices + 1), /* a token has an expert once */
+        .in = malloc(hidden * sizeof(float) + 1),
+        .gate = malloc(inner * sizeof(float) + 1),
+        .inner = malloc(inner * sizeof(float) + 1),
+        .out = malloc(hidden * sizeof(float) + 1),
+        .matrices = malloc((size_t)config->hidden * config->intermediate * sizeof(float)),
+    };
+    return work->choices != NULL && work->in != NULL && work->gate != NULL && work->inner != NULL &&
+           work->out != NULL && work->matrices != NULL;
+}
+
+static void prs_reference_work_finish(struct prs_reference_work *work)
+{
+    prs_gemm_destroy(work->gemm);
+    free(work->choices);
+    free(work->in);
+    free(work->gate);
+    free(work->inner);
+    free(work->out);
+    free(work->matrices);
 }
 
 enum perseus_status prs_reference_run(const struct prs_reference *reference, const void *block,
@@ -142,38 +179,23 @@ enum perseus_status prs_reference_run(const struct prs_reference *reference, con
 {
     const struct perseus_moe_config *config = reference->config;
     size_t tokens = (size_t)reference->n_pes * reference->tokens_per_pe;
-    size_t hidden = tokens * config->hidden, inner = tokens * config->intermediate;
-    struct prs_reference_work work = {
-        .choices =
-            malloc(tokens * sizeof *work.choices + 1), /* an expert has a token at most once */
-        .in = malloc(hidden * sizeof(float) + 1),
-        .gate = malloc(inner * sizeof(float) + 1),
-        .inner = malloc(inner * sizeof(float) + 1),
-        .out = malloc(hidden * sizeof(float) + 1),
-        .matrices = malloc((size_t)config->hidden * config->intermediate * sizeof(float)),
-    };
-    enum perseus_status status = PERSEUS_OK;
-    if (work.choices == NULL || work.in == NULL || work.gate == NULL || work.inner == NULL ||
-        work.out == NULL || work.matrices == NULL) {
-        status = prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for the reference of %zu tokens",
-                          tokens);
-    } else {
-        memset(y, 0, hidden * sizeof *y);
-        uint32_t experts =
-            config->experts + (config->communication_only ? 0 : config->shared_experts);
-        for (uint32_t index = 0; index < experts; index++) {
-            prs_reference_add(reference, block, index, &work, y);
-            if (progress != NULL) {
-                progress(context, index + 1);
-            }
+    struct prs_reference_work work;
+    enum perseus_status status =
+        prs_reference_work_init(&work, config, tokens)
+            ? prs_gemm_create(log, &work.gemm)
+            : prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for the reference of %zu tokens",
+                       tokens);
+    if (status == PERSEUS_OK) {
+        memset(y, 0, tokens * config->hidden * sizeof *y);
+    }
+    uint32_t experts = config->experts + (config->communication_only ? 0 : config->shared_experts);
+    for (uint32_t index = 0; index < experts && status == PERSEUS_OK; index++) {
+        status = prs_reference_add(reference, block, index, &work, y);
+        if (progress != NULL) {
+            progress(context, index + 1);
         }
     }
-    free(work.choices);
-    free(work.in);
-    free(work.gate);
-    free(work.inner);
-    free(work.out);
-    free(work.matrices);
+    prs_reference_work_finish(&work);
     return status;
 }
 

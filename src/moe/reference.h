@@ -1,7 +1,8 @@
 /*
  * reference.h: the layer as one process computes it, in float, expert by expert, with no tiles, no
- * wire and no threads of its own. Every run of the layer is checked against it. It shares neither
- * the routing tables nor the matrix library (OpenBLAS here) with what it checks.
+ * wire and no threads of its own. Every run of the layer is checked against it. It shares nothing
+ * with what it checks but the plain f32 product, and is itself checked against loops
+ * (test_expert.c).
  */
 #ifndef PRS_MOE_REFERENCE_H
 #define PRS_MOE_REFERENCE_H

@@ -242,6 +242,7 @@ bool layer_case_run(const struct layer_case *layer)
 {
     static struct pes pes; /* large; one case runs at a time */
     struct job job;
+    prs_gemm_thread_begin(); /* the reference's products: ThreadSanitizer does not know OpenMP */
     struct prs_moe_plan plan;
     CHECK_OK(prs_moe_plan_make(&layer->config, layer->n_pes, NULL, &plan));
     job_init(&job, layer);

@@ -71,9 +71,9 @@ static void run(int n, pes_body body, void *context)
 
 static void end(struct pes *job, struct perseus_pe *pe, struct perseus_moe *moe)
 {
+    job->aborted[perseus_my_pe(pe)] = true;
     perseus_moe_abort(moe);
     perseus_abort(pe);
-    job->aborted[perseus_my_pe(pe)] = true;
 }
 
 static void one_leaves(struct pes *job, struct perseus_pe *pe, void *context)
@@ -84,6 +84,7 @@ static void one_leaves(struct pes *job, struct perseus_pe *pe, void *context)
     int me = perseus_my_pe(pe);
     CHECK_OK(perseus_moe_create(pe, config, &moe));
     CHECK_OK(forward(moe, arrays));
+    pes_meet(job); /* an abort may drop answers that were on their way */
     if (me != 1) {
         enum perseus_status status = PERSEUS_OK;
         for (int i = 0; i < 1000 && status == PERSEUS_OK; i++) { /* one or more may still work */
