@@ -45,9 +45,9 @@ static void *work(void *context)
         source[i] = worker->round * 1000 + worker->tile;
     }
     do { /* AGAIN: the round before the last is not signaled yet */
-        worker->status = perseus_signal_group_put(
-            worker->group, worker->tile, worker->exchange->incoming[worker->tile], source,
-            TILE_WORDS * sizeof *source, worker->round);
+        worker->status = perseus_signal_group_put(worker->group, worker->tile,
+                                                  worker->exchange->incoming[worker->tile], source,
+                                                  TILE_WORDS * sizeof *source, worker->round);
     } while (worker->status == PERSEUS_AGAIN && sched_yield() == 0);
     return NULL;
 }
@@ -60,8 +60,8 @@ static enum perseus_status send_round(struct perseus_signal_group *group, struct
     uint32_t started = 0;
     while (started < TILES) {
         struct worker *worker = &workers[started];
-        *worker = (struct worker){
-            .group = group, .exchange = exchange, .round = round, .tile = started};
+        *worker =
+            (struct worker){.group = group, .exchange = exchange, .round = round, .tile = started};
         if (pthread_create(&worker->thread, NULL, work, worker) != 0) {
             status = PERSEUS_LIMIT;
             break;

@@ -85,6 +85,43 @@ static void test_nodes(void **state)
     pes_with(4, &attr, check_two_nodes, NULL);
 }
 
+/* A job over tcp, through the public calls alone. */
+static void *join_by_id(void *context)
+{
+    struct perseus_attr *attr = context;
+    struct perseus_pe *pe = NULL;
+    void *memory = NULL;
+    CHECK_OK(perseus_init_attr(attr, &pe));
+    CHECK(perseus_my_pe(pe) == attr->rank && perseus_n_pes(pe) == attr->size);
+    CHECK_OK(perseus_malloc(pe, sizeof(uint64_t), &memory));
+    CHECK_OK(perseus_signal_op(pe, memory, 1, PERSEUS_SIGNAL_ADD, 0));
+    CHECK_OK(perseus_barrier_all(pe));
+    CHECK(attr->rank != 0 || perseus_signal_fetch(memory) == (uint64_t)attr->size);
+    CHECK_OK(perseus_finalize(pe));
+    return NULL;
+}
+
+static void test_unique_id(void **state)
+{
+    (void)state;
+    enum { SIZE = 3 };
+    struct perseus_unique_id id;
+    struct perseus_attr attr[SIZE];
+    pthread_t threads[SIZE];
+    CHECK_OK(perseus_unique_id_create(NULL, &id));
+    for (int rank = 0; rank < SIZE; rank++) {
+        attr[rank] = pes_attr(1);
+        attr[rank].bootstrap = PERSEUS_BOOTSTRAP_TCP;
+        attr[rank].unique_id = &id;
+        attr[rank].rank = rank;
+        attr[rank].size = SIZE;
+        CHECK(pthread_create(&threads[rank], NULL, join_by_id, &attr[rank]) == 0);
+    }
+    for (int rank = 0; rank < SIZE; rank++) {
+        pthread_join(threads[rank], NULL);
+    }
+}
+
 static int count_entries(const char *path)
 {
     int n = 0;
@@ -206,10 +243,10 @@ static void test_wrong_attribute(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alone),           cmocka_unit_test(test_nodes),
-        cmocka_unit_test(test_again_and_again), cmocka_unit_test(test_differences),
-        cmocka_unit_test(test_no_such_fabric),  cmocka_unit_test(test_every_mode),
-        cmocka_unit_test(test_wrong_attribute),
+        cmocka_unit_test(test_alone),       cmocka_unit_test(test_nodes),
+        cmocka_unit_test(test_unique_id),   cmocka_unit_test(test_again_and_again),
+        cmocka_unit_test(test_differences), cmocka_unit_test(test_no_such_fabric),
+        cmocka_unit_test(test_every_mode),  cmocka_unit_test(test_wrong_attribute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 #include "core/pes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "bootstrap/hub.h"
@@ -119,6 +120,25 @@ void pes_with(int size, const struct perseus_attr *attr, pes_body body, void *co
     pes_init(&pes, size, attr);
     pes_run_well(&pes, body, context);
     pes_finish(&pes);
+}
+
+void pes_with_every_mode(int size, const struct perseus_attr *attr, unsigned seed, pes_body body,
+                         void *context)
+{
+    for (int mode = PERSEUS_ORDERING_AUTO; mode < PERSEUS_ORDERING_COUNT; mode++) {
+        struct perseus_attr attr_of_mode = *attr;
+        char adversary[128] = "";
+        attr_of_mode.ordering = (enum perseus_ordering)mode;
+        if (seed != 0) {
+            snprintf(adversary, sizeof adversary, "seed=%u,reorder=1,again=0.2,unordered=%d", seed,
+                     mode == PERSEUS_ORDERING_FIFO ? 0 : PRS_ORDER_ALL);
+        }
+        fprintf(stderr, "ordering %s, PERSEUS_ADVERSARY=%s\n",
+                perseus_ordering_name((enum perseus_ordering)mode), adversary);
+        setenv("PERSEUS_ADVERSARY", adversary, 1);
+        pes_with(size, &attr_of_mode, body, context);
+    }
+    unsetenv("PERSEUS_ADVERSARY");
 }
 
 void pes_meet(struct pes *pes)

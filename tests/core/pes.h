@@ -39,6 +39,11 @@ void pes_finish(struct pes *pes);
 /* Everything at once for the usual case. */
 void pes_with(int size, const struct perseus_attr *attr, pes_body body, void *context);
 
+/* The same in every ordering mode. With a seed other than 0 the fabric reorders and refuses what it
+ * may, and grants no order but in fifo, which stands on it. */
+void pes_with_every_mode(int size, const struct perseus_attr *attr, unsigned seed, pes_body body,
+                         void *context);
+
 /* All bodies meet here. */
 void pes_meet(struct pes *pes);
 

@@ -120,13 +120,8 @@ static void transfer_pieces(struct pes *job, struct perseus_pe *pe, void *contex
 static void test_pieces(void **state)
 {
     (void)state;
-    setenv("PERSEUS_ADVERSARY", "seed=2,reorder=1,again=0.1", 1);
-    for (int mode = PERSEUS_ORDERING_DRAIN; mode < PERSEUS_ORDERING_COUNT; mode++) {
-        struct perseus_attr attr = pes_attr(1);
-        attr.ordering = (enum perseus_ordering)mode;
-        pes_with(2, &attr, transfer_pieces, NULL);
-    }
-    unsetenv("PERSEUS_ADVERSARY");
+    struct perseus_attr attr = pes_attr(1);
+    pes_with_every_mode(2, &attr, 2, transfer_pieces, NULL);
 }
 
 #define THREADS      4

@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -89,21 +88,13 @@ static void all_to_all(struct pes *job, struct perseus_pe *pe, void *context)
 static void test_put_signal(void **state)
 {
     (void)state;
-    static const char *const adversaries[] = {"", "seed=1,reorder=1,again=0.2"};
-    for (size_t a = 0; a < sizeof adversaries / sizeof adversaries[0]; a++) {
-        setenv("PERSEUS_ADVERSARY", adversaries[a], 1);
-        for (int mode = PERSEUS_ORDERING_AUTO; mode < PERSEUS_ORDERING_COUNT; mode++) {
-            print_message("mode %s, adversary \"%s\"\n",
-                          perseus_ordering_name((enum perseus_ordering)mode), adversaries[a]);
-            struct perseus_attr attr = pes_attr(2);
-            attr.ordering = (enum perseus_ordering)mode;
-            enum perseus_signal_op op = PERSEUS_SIGNAL_SET;
-            pes_with(3, &attr, all_to_all, &op);
-            op = PERSEUS_SIGNAL_ADD;
-            pes_with(3, &attr, all_to_all, &op);
-        }
+    struct perseus_attr attr = pes_attr(2); /* PEs 0 and 1 share memory, 2 is far */
+    for (unsigned seed = 0; seed <= 2; seed++) {
+        enum perseus_signal_op op = PERSEUS_SIGNAL_SET;
+        pes_with_every_mode(3, &attr, seed, all_to_all, &op);
+        op = PERSEUS_SIGNAL_ADD;
+        pes_with_every_mode(3, &attr, seed, all_to_all, &op);
     }
-    unsetenv("PERSEUS_ADVERSARY");
 }
 
 static void blocking_and_empty(struct pes *job, struct perseus_pe *pe, void *context)
@@ -162,12 +153,10 @@ static void test_alone_and_vectors(void **state)
         pes_with(3, &attr, blocking_and_empty, NULL);
         pes_with(3, &attr, vectors, NULL);
     }
-    for (int mode = PERSEUS_ORDERING_DRAIN; mode < PERSEUS_ORDERING_COUNT; mode++) {
-        struct perseus_attr attr = pes_attr(1);
-        attr.ordering = (enum perseus_ordering)mode;
-        attr.ring_slots = 2; /* a vector of 7 at a time, at most */
-        pes_with(2, &attr, vectors, NULL);
-    }
+    struct perseus_attr attr = pes_attr(1);
+    attr.ring_slots = 2; /* a vector of 7 at a time, at most */
+    pes_with_every_mode(2, &attr, 0, vectors, NULL);
+    pes_with_every_mode(2, &attr, 7, vectors, NULL);
 }
 
 static void compare(struct pes *job, struct perseus_pe *pe, void *context)
