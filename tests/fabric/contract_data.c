@@ -25,12 +25,22 @@ static void check_delivery(struct world_pe *pe, uint64_t slot)
     struct delivery *delivery = pe->context;
     uint64_t at = slot_at(delivery, slot);
     unsigned char value = (unsigned char)(slot + 1);
-    world_check(
-        delivery->world,
-        !delivery->is_delivered_promised ||
-            world_is_filled(delivery->world, 1, WORLD_HALF + at, delivery->bytes[slot], value),
-        "put %u completed before its data was there", (unsigned)slot);
+    world_check(delivery->world,
+                !delivery->is_delivered_promised ||
+                    world_is_drawn(delivery->world->pe[1].memory + WORLD_HALF + at,
+                                   delivery->bytes[slot], value),
+                "put %u completed before its data was there", (unsigned)slot);
     memset(pe->memory + at, 0xee, delivery->bytes[slot]); /* the source is ours again */
+}
+
+/* Any size anywhere, or a few aligned words. */
+static void choose_shape(struct delivery *delivery, uint32_t slot)
+{
+    struct prs_rng *rng = &delivery->world->rng;
+    bool is_words = prs_rng_below(rng, 2) == 0;
+    delivery->shift[slot] = is_words ? 0 : prs_rng_below(rng, 9);
+    delivery->bytes[slot] =
+        is_words ? 8 * (1 + prs_rng_below(rng, 160)) : 1 + prs_rng_below(rng, SLOT_BYTES - 16);
 }
 
 static void test_delivered(const struct row *row)
@@ -43,10 +53,9 @@ static void test_delivered(const struct row *row)
         world->pe[0].context = &delivery;
         world->pe[0].on_completion = check_delivery;
         for (uint32_t i = 0; i < SLOTS; i++) {
-            delivery.bytes[i] = 1 + prs_rng_below(&world->rng, SLOT_BYTES - 16);
-            delivery.shift[i] = prs_rng_below(&world->rng, 9);
+            choose_shape(&delivery, i);
             uint64_t at = slot_at(&delivery, i);
-            memset(world->pe[0].memory + at, (int)(i + 1), delivery.bytes[i]);
+            world_draw(world->pe[0].memory + at, delivery.bytes[i], (unsigned char)(i + 1));
             struct prs_op op = world_put(world, 0, 1, at, WORLD_HALF + at, delivery.bytes[i], i);
             op.lane = (uint8_t)prs_rng_below(&world->rng, caps.lanes_max);
             world_post(world, 0, &op);
@@ -55,8 +64,8 @@ static void test_delivered(const struct row *row)
         world_steps(world, 20);
         for (uint32_t i = 0; i < SLOTS; i++) {
             world_check(world,
-                        world_is_filled(world, 1, WORLD_HALF + slot_at(&delivery, i),
-                                        delivery.bytes[i], (unsigned char)(i + 1)),
+                        world_is_drawn(world->pe[1].memory + WORLD_HALF + slot_at(&delivery, i),
+                                       delivery.bytes[i], (unsigned char)(i + 1)),
                         "put %u took its source after it had completed", i);
         }
         world_close(world);
@@ -70,15 +79,16 @@ static void test_get(const struct row *row)
         struct world *world = world_open(row, seed);
         for (uint32_t i = 0; i < SLOTS; i++) {
             uint32_t bytes = 1 + prs_rng_below(&world->rng, SLOT_BYTES);
-            memset(world->pe[1].memory + i * SLOT_BYTES, (int)(i + 1), SLOT_BYTES);
+            bytes = i % 2 == 0 ? bytes : 8 * (1 + bytes % 160); /* words, too */
+            world_draw(world->pe[1].memory + i * SLOT_BYTES, bytes, (unsigned char)(i + 1));
             struct prs_op op =
                 world_put(world, 0, 1, WORLD_HALF + i * SLOT_BYTES, i * SLOT_BYTES, bytes, i);
             op.kind = PRS_OP_GET;
             world_post(world, 0, &op);
             world_drain(world);
             world_check(world,
-                        world_is_filled(world, 0, WORLD_HALF + i * SLOT_BYTES, bytes,
-                                        (unsigned char)(i + 1)),
+                        world_is_drawn(world->pe[0].memory + WORLD_HALF + i * SLOT_BYTES, bytes,
+                                       (unsigned char)(i + 1)),
                         "get of %u bytes", bytes);
         }
         world_close(world);
@@ -112,10 +122,9 @@ static bool check_arrival(struct world_pe *pe, uint32_t peer, uint64_t immediate
     arrivals->seen[sender][slot]++;
     arrivals->count++;
     uint64_t at = WORLD_HALF + (sender * IMMEDIATES + slot) * 1600;
-    world_check(
-        arrivals->world,
-        world_is_filled(arrivals->world, 2, at, immediate_bytes(slot), (unsigned char)(slot + 1)),
-        "immediate %u came before its data", slot);
+    world_check(arrivals->world,
+                world_is_drawn(pe->memory + at, immediate_bytes(slot), (unsigned char)(slot + 1)),
+                "immediate %u came before its data", slot);
     return arrivals->seen[sender][slot] == 1 &&
            (peer == PRS_PEER_UNKNOWN || peer == pe->peer[sender]);
 }
@@ -124,7 +133,7 @@ static void send_immediates(struct world *world, const struct prs_caps *caps, ui
 {
     for (uint32_t i = 0; i < 2 * IMMEDIATES; i++) {
         uint32_t sender = i % 2, slot = i / 2;
-        memset(world->pe[sender].memory + slot * 1600, (int)(slot + 1), 1600);
+        world_draw(world->pe[sender].memory + slot * 1600, 1600, (unsigned char)(slot + 1));
         struct prs_op op = world_put(world, sender, 2, slot * 1600,
                                      WORLD_HALF + (sender * IMMEDIATES + slot) * 1600,
                                      immediate_bytes(slot), slot);

@@ -150,7 +150,7 @@ static void test_inline_is_copied(const struct row *row)
         uint32_t bytes = 1 + prs_rng_below(&world->rng, caps.inline_bytes);
         for (uint32_t i = 0; i < 20; i++) {
             unsigned char source[4096];
-            memset(source, (int)(i + 1), bytes);
+            world_draw(source, bytes, (unsigned char)(i + 1));
             struct prs_op op =
                 world_put(world, 0, 1, 0, WORLD_HALF + i * caps.inline_bytes, bytes, i);
             op.local = NULL;
@@ -163,8 +163,8 @@ static void test_inline_is_copied(const struct row *row)
         world_drain(world);
         for (uint32_t i = 0; i < 20; i++) {
             world_check(world,
-                        world_is_filled(world, 1, WORLD_HALF + i * caps.inline_bytes, bytes,
-                                        (unsigned char)(i + 1)),
+                        world_is_drawn(world->pe[1].memory + WORLD_HALF + i * caps.inline_bytes,
+                                       bytes, (unsigned char)(i + 1)),
                         "inline put %u of %u bytes", i, bytes);
         }
         world_close(world);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #define WORLD_TIMEOUT_NS 30000000000u
+#define WORLD_PERIOD     251
 #define WORLD_TICK_NS    1000
 
 static uint64_t tick(void *context)
@@ -261,6 +262,24 @@ uint64_t world_word(const struct world *world, uint32_t pe, uint64_t offset)
     /* Acquire pairs with the release of whoever writes the signal. */
     return __atomic_load_n((const uint64_t *)(const void *)(world->pe[pe].memory + offset),
                            __ATOMIC_ACQUIRE);
+}
+
+void world_draw(unsigned char *at, uint64_t bytes, unsigned char value)
+{
+    for (uint64_t i = 0; i < bytes; i++) {
+        at[i] = (unsigned char)(value + i % WORLD_PERIOD);
+    }
+}
+
+bool world_is_drawn(const unsigned char *at, uint64_t bytes, unsigned char value)
+{
+    uint64_t first = bytes < WORLD_PERIOD ? bytes : WORLD_PERIOD;
+    for (uint64_t i = 0; i < first; i++) {
+        if (at[i] != (unsigned char)(value + i)) {
+            return false;
+        }
+    }
+    return memcmp(at, at + first, bytes - first) == 0; /* and so on */
 }
 
 bool world_is_filled(const struct world *world, uint32_t pe, uint64_t offset, uint64_t bytes,

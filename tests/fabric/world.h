@@ -71,6 +71,10 @@ void world_drain(struct world *world);
 void world_steps(struct world *world, uint32_t n);
 
 uint64_t world_word(const struct world *world, uint32_t pe, uint64_t offset);
+/* A pattern that depends on `value` and on the position, so that bytes in wrong places show. */
+void world_draw(unsigned char *at, uint64_t bytes, unsigned char value);
+bool world_is_drawn(const unsigned char *at, uint64_t bytes, unsigned char value);
+/* Every byte is `value`. */
 bool world_is_filled(const struct world *world, uint32_t pe, uint64_t offset, uint64_t bytes,
                      unsigned char value);
 
