@@ -59,4 +59,8 @@ function(perseus_fuzz name)
     add_test(NAME ${name} COMMAND ${name} -max_total_time=15 -timeout=5 -print_final_stats=1
         ${CMAKE_BINARY_DIR}/fuzz/work-${name} ${ARG_CORPUS})
     set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 120)
+    if(NOT TARGET perseus_fuzzers)
+        add_custom_target(perseus_fuzzers) # what the build preset fuzz builds
+    endif()
+    add_dependencies(perseus_fuzzers ${name})
 endfunction()

@@ -154,7 +154,7 @@ static void strangers_are_bounded_in_time(void **state)
     /* One byte now and then does not buy more time. */
     for (int i = 0; i < 10; i++) {
         prs_star_tick(star, start + (uint64_t)i * limit / 10);
-        feed(star, slow, "PRSB\1\0\1\0\0\0\0\0" + i, 1);
+        feed(star, slow, &"PRSB\1\0\1\0\0\0\0\0"[i], 1);
         assert_false(prs_star_closing(star, slow));
     }
     assert_true(prs_star_tick(star, start + limit) == UINT64_MAX);
