@@ -13,10 +13,10 @@
 
 #include "fabric/fabric.h"
 
-/* Room for an inline source, a signal's value or an atomic's operands. Sent from here rather than
- * with FI_INJECT: shm completes an injected write before the target has it, even when asked for
- * delivery-complete. Providers that inline small writes in the work request do so without the
- * flag. */
+/* Room for an inline source, a signal's value or an atomic's operands. One way for all providers:
+ * FI_INJECT would do the same copy, with a limit that differs from provider to provider (for writes
+ * also from inject_size), and is not everywhere allowed together with a completion level. Those
+ * that put small writes into the work request do so without the flag. */
 #define PRS_LF_SLOT_BYTES 256
 
 struct prs_lf_endpoint;
