@@ -1,4 +1,4 @@
-/* sync.h: the collective points of a PE that other files need. */
+/* sync.h: the fence as other files need it. */
 #ifndef PRS_CORE_SYNC_H
 #define PRS_CORE_SYNC_H
 
