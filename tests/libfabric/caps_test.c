@@ -79,6 +79,18 @@ static void a_fence_not_granted_is_no_fence(void **state)
     assert_string_equal(caps.fence_word, "FI_FENCE not granted");
 }
 
+/* Its fence waits for every peer and holds only its own (traits.h): promised is what it holds. */
+static void sockets(void **state)
+{
+    (void)state;
+    const struct grant grant = {
+        "sockets", FI_FENCE | FI_ATOMIC, ORDERED, FI_DELIVERY_COMPLETE, SIZE_MAX, 8,
+        0,         FI_PROGRESS_MANUAL};
+    struct prs_caps caps = caps_of(&grant);
+    assert_int_equal(caps.fence_scope, PRS_FENCE_PEER);
+    assert_non_null(strstr(caps.fence_word, "waits for every peer"));
+}
+
 static void efa(void **state)
 {
     (void)state;
@@ -201,6 +213,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cxi),
         cmocka_unit_test(a_fence_not_granted_is_no_fence),
+        cmocka_unit_test(sockets),
         cmocka_unit_test(efa),
         cmocka_unit_test(verbs),
         cmocka_unit_test(data_order_bounds_message_order),

@@ -38,13 +38,18 @@ static void prs_lf_caps_order(const struct fi_info *info, struct prs_caps *caps)
 
 static void prs_lf_caps_fence(const struct fi_info *info, uint32_t traits, struct prs_caps *caps)
 {
-    bool granted = info->caps & info->tx_attr->caps & FI_FENCE;
-    bool holds_all = traits & PRS_LF_FENCES_ENDPOINT;
-    caps->fence_scope = !granted ? PRS_FENCE_NONE : holds_all ? PRS_FENCE_ENDPOINT : PRS_FENCE_PEER;
-    snprintf(caps->fence_word, sizeof caps->fence_word, "%s",
-             !granted    ? "FI_FENCE not granted"
-             : holds_all ? "FI_FENCE, waits for every peer"
-                         : "FI_FENCE, waits for its peer");
+    const char *word = "FI_FENCE of its peer";
+    caps->fence_scope = PRS_FENCE_PEER;
+    if (!(info->caps & info->tx_attr->caps & FI_FENCE)) {
+        caps->fence_scope = PRS_FENCE_NONE;
+        word = "FI_FENCE not granted";
+    } else if (traits & PRS_LF_FENCES_ENDPOINT) {
+        caps->fence_scope = PRS_FENCE_ENDPOINT;
+        word = "FI_FENCE of the whole endpoint";
+    } else if (traits & PRS_LF_FENCES_SLOWLY) {
+        word = "FI_FENCE of its peer, but it waits for every peer";
+    }
+    snprintf(caps->fence_word, sizeof caps->fence_word, "%s", word);
 }
 
 static void prs_lf_caps_completion(const struct fi_info *info, struct prs_caps *caps)

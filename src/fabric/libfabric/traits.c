@@ -8,7 +8,7 @@ static const struct {
     const char *provider;
     uint32_t traits;
 } prs_lf_known[] = {
-    {"sockets", PRS_LF_FENCES_ENDPOINT},
+    {"sockets", PRS_LF_FENCES_SLOWLY},
     {"cxi", PRS_LF_FENCES_ENDPOINT | PRS_LF_REFUSES_IMMEDIATE | PRS_LF_HAS_DOORBELL},
     {"efa", PRS_LF_HAS_DOORBELL},
     {"efa-direct", PRS_LF_HAS_DOORBELL},

@@ -9,7 +9,8 @@
 #include <stdint.h>
 
 enum prs_lf_trait {
-    /* FI_FENCE holds every peer of the transmit queue, not just its own (fi_rma(3)). */
+    /* FI_FENCE waits for what was posted to any peer, and holds what comes after it to any: a
+     * fence of the command queue. fi_rma(3) says: of its own peer. */
     PRS_LF_FENCES_ENDPOINT = 1,
     /* fi_writemsg rejects FI_REMOTE_CQ_DATA. */
     PRS_LF_REFUSES_IMMEDIATE = 2,
@@ -26,7 +27,10 @@ enum prs_lf_trait {
     PRS_LF_SPLITS_WORDS = 64,
     /* Returns operations strictly in the order of their posts, whatever peer they went to: behind
      * one that a dead peer will never answer, nothing comes back. */
-    PRS_LF_RETURNS_IN_LINE = 128
+    PRS_LF_RETURNS_IN_LINE = 128,
+    /* FI_FENCE waits for every peer, but holds only its own: what is posted later to others passes
+     * it. So it keeps the promise of a peer's fence and has the cost of an endpoint's. */
+    PRS_LF_FENCES_SLOWLY = 256
 };
 
 /* Bits of enum prs_lf_trait. */
