@@ -100,21 +100,21 @@ void command_expect(int (*main)(int argc, char **argv), const char *words, int e
     command_clean(&command);
 }
 
-pid_t command_read_pid(const struct command *command, const char *name)
+int command_read_number(const struct command *command, const char *name)
 {
     char path[128];
     command_path(command, name, path);
     for (int waited_ms = 0; waited_ms < PATIENCE_MS; waited_ms += 5) {
-        int pid = 0;
+        int number = 0;
         FILE *file = fopen(path, "r");
-        if (file != NULL && fscanf(file, "%d\n", &pid) != 1) {
-            pid = 0;
+        if (file != NULL && fscanf(file, "%d\n", &number) != 1) {
+            number = 0;
         }
         if (file != NULL) {
             fclose(file);
         }
-        if (pid > 0) {
-            return pid;
+        if (number > 0) {
+            return number;
         }
         job_sleep_ms(5);
     }

@@ -29,8 +29,8 @@ void command_clean(struct command *command);
 void command_expect(int (*main)(int argc, char **argv), const char *words, int exit_code,
                     const char *output);
 
-/* The process number that a PE, or a shell, leaves in the file `name`; waits for it. */
-pid_t command_read_pid(const struct command *command, const char *name);
+/* The number, above 0, that a PE or a shell leaves in the file `name`; waits for it. */
+int command_read_number(const struct command *command, const char *name);
 /* Gone, or a zombie whose parent has not looked yet. */
 bool command_is_gone(pid_t pid);
 void command_wait_until_gone(pid_t pid);

@@ -27,18 +27,25 @@ static int fail(const char *what)
     return NOT_AS_EXPECTED;
 }
 
-/* Leaves a file DIRECTORY/RANK that holds this process's number. */
-static void sign(const char *directory, int rank)
+/* Leaves a number in the file DIRECTORY/NAME. */
+static void note(const char *directory, const char *name, int value)
 {
     char path[512], hidden[600];
-    snprintf(path, sizeof path, "%s/%d", directory, rank);
+    snprintf(path, sizeof path, "%s/%s", directory, name);
     snprintf(hidden, sizeof hidden, "%s.new", path);
     FILE *file = fopen(hidden, "w");
     if (file != NULL) {
-        fprintf(file, "%d\n", (int)getpid());
+        fprintf(file, "%d\n", value);
         fclose(file);
         rename(hidden, path); /* who sees it sees all of it */
     }
+}
+
+static void sign(const char *directory, int rank)
+{
+    char name[16];
+    snprintf(name, sizeof name, "%d", rank);
+    note(directory, name, (int)getpid());
 }
 
 static int number(char **arguments, int i)
@@ -97,20 +104,19 @@ static int mode_lose(struct prs_bootstrap *bootstrap, char **arguments)
     return LOST_AS_EXPECTED;
 }
 
-static void leave(int signal)
-{
-    (void)signal;
-    _exit(AS_EXPECTED);
-}
-
-/* stay DIRECTORY default|ignore|handle [VICTIM CODE]: signs, then stays until it is ended. */
+/* stay DIRECTORY default|ignore|handle [VICTIM CODE]: signs, then stays until it is ended. With
+ * handle it notes the signal that ended it as DIRECTORY/signal. */
 static int mode_stay(struct prs_bootstrap *bootstrap, char **arguments)
 {
+    sigset_t signals;
+    int got = 0;
+    sigemptyset(&signals);
     if (strcmp(arguments[1], "ignore") == 0) {
         signal(SIGTERM, SIG_IGN);
         signal(SIGINT, SIG_IGN);
     } else if (strcmp(arguments[1], "handle") == 0) {
-        signal(SIGTERM, leave);
+        sigfillset(&signals);
+        sigprocmask(SIG_BLOCK, &signals, NULL);
     }
     sign(arguments[0], bootstrap->rank);
     if (gather(bootstrap, 1, 8) != AS_EXPECTED) { /* now all have signed */
@@ -119,9 +125,11 @@ static int mode_stay(struct prs_bootstrap *bootstrap, char **arguments)
     if (arguments[2] != NULL && bootstrap->rank == number(arguments, 2)) {
         _exit(number(arguments, 3));
     }
-    for (;;) {
-        pause();
+    sigwait(&signals, &got);
+    if (bootstrap->rank == 0) {
+        note(arguments[0], "signal", got);
     }
+    return AS_EXPECTED;
 }
 
 /* twice: opens, closes, opens again */

@@ -108,9 +108,9 @@ static void pes_that_do_not_end_by_themselves_are_killed(void **state)
     command_start(&command, prs_tool_run, "run -n 4 --grace 1 -- PE stay DIR ignore 2 5");
     assert_int_equal(command_end(&command), 5);
     assert_non_null(strstr(command.output, "PE 2 ended with exit code 5\n"));
-    assert_true(command_is_gone(command_read_pid(&command, "0")));
-    assert_true(command_is_gone(command_read_pid(&command, "1")));
-    assert_true(command_is_gone(command_read_pid(&command, "3")));
+    assert_true(command_is_gone(command_read_number(&command, "0")));
+    assert_true(command_is_gone(command_read_number(&command, "1")));
+    assert_true(command_is_gone(command_read_number(&command, "3")));
     command_clean(&command);
 }
 
@@ -139,8 +139,8 @@ static void signals_are_passed_on(void **state)
         struct command command;
         command_prepare(&command);
         command_start(&command, prs_tool_run, "run -n 3 -- PE stay DIR default");
-        pid_t pids[] = {command_read_pid(&command, "0"), command_read_pid(&command, "1"),
-                        command_read_pid(&command, "2")};
+        pid_t pids[] = {command_read_number(&command, "0"), command_read_number(&command, "1"),
+                        command_read_number(&command, "2")};
         kill(command.pid, signals[i]);
         assert_int_equal(command_end(&command), 128 + signals[i]);
         for (int rank = 0; rank < 3; rank++) {
@@ -150,17 +150,21 @@ static void signals_are_passed_on(void **state)
     }
 }
 
-static void pes_that_handle_the_signal_do_not_hide_it(void **state)
+static void pes_get_the_same_signal_and_do_not_hide_it(void **state)
 {
     (void)state;
-    struct command command;
-    command_prepare(&command);
-    command_start(&command, prs_tool_run, "run -n 2 -- PE stay DIR handle");
-    command_read_pid(&command, "0");
-    command_read_pid(&command, "1");
-    kill(command.pid, SIGTERM);
-    assert_int_equal(command_end(&command), 128 + SIGTERM);
-    command_clean(&command);
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        struct command command;
+        command_prepare(&command);
+        command_start(&command, prs_tool_run, "run -n 2 -- PE stay DIR handle");
+        command_read_number(&command, "0");
+        command_read_number(&command, "1");
+        kill(command.pid, signals[i]);
+        assert_int_equal(command_end(&command), 128 + signals[i]);
+        assert_int_equal(command_read_number(&command, "signal"), signals[i]);
+        command_clean(&command);
+    }
 }
 
 static void a_second_signal_does_not_wait(void **state)
@@ -169,7 +173,7 @@ static void a_second_signal_does_not_wait(void **state)
     struct command command;
     command_prepare(&command);
     command_start(&command, prs_tool_run, "run -n 2 --grace 1000 -- PE stay DIR ignore");
-    pid_t pids[] = {command_read_pid(&command, "0"), command_read_pid(&command, "1")};
+    pid_t pids[] = {command_read_number(&command, "0"), command_read_number(&command, "1")};
     kill(command.pid, SIGINT);
     /* Two that come together may be seen as one, so until it ends. */
     siginfo_t ended = {.si_pid = 0};
@@ -190,8 +194,8 @@ static void a_killed_launcher_takes_its_pes_along(void **state)
     struct command command;
     command_prepare(&command);
     command_start(&command, prs_tool_run, "run -n 3 -- PE stay DIR ignore");
-    pid_t pids[] = {command_read_pid(&command, "0"), command_read_pid(&command, "1"),
-                    command_read_pid(&command, "2")};
+    pid_t pids[] = {command_read_number(&command, "0"), command_read_number(&command, "1"),
+                    command_read_number(&command, "2")};
     kill(command.pid, SIGKILL);
     assert_int_equal(command_end(&command), 1000 + SIGKILL);
     for (int rank = 0; rank < 3; rank++) {
@@ -208,8 +212,8 @@ static void the_time_limit_ends_the_job(void **state)
     command_start(&command, prs_tool_run, "run -n 2 --timeout 1 --grace 1 -- PE stay DIR ignore");
     assert_int_equal(command_end(&command), 124);
     assert_non_null(strstr(command.output, "2 of 2 PEs still run after 1000 ms"));
-    assert_true(command_is_gone(command_read_pid(&command, "0")));
-    assert_true(command_is_gone(command_read_pid(&command, "1")));
+    assert_true(command_is_gone(command_read_number(&command, "0")));
+    assert_true(command_is_gone(command_read_number(&command, "1")));
     command_clean(&command);
 }
 
@@ -228,7 +232,7 @@ static void what_pes_left_running_is_ended(void **state)
     snprintf(words, sizeof words, "run -n 1 -- %s", script);
     command_start(&command, prs_tool_run, words);
     assert_int_equal(command_end(&command), 0);
-    command_wait_until_gone(command_read_pid(&command, "child"));
+    command_wait_until_gone(command_read_number(&command, "child"));
     command_clean(&command);
 }
 
@@ -261,7 +265,7 @@ int main(void)
         cmocka_unit_test(pes_that_do_not_end_by_themselves_are_killed),
         cmocka_unit_test(programs_that_cannot_start_are_told_once),
         cmocka_unit_test(signals_are_passed_on),
-        cmocka_unit_test(pes_that_handle_the_signal_do_not_hide_it),
+        cmocka_unit_test(pes_get_the_same_signal_and_do_not_hide_it),
         cmocka_unit_test(a_second_signal_does_not_wait),
         cmocka_unit_test(a_killed_launcher_takes_its_pes_along),
         cmocka_unit_test(the_time_limit_ends_the_job),

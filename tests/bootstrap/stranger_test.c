@@ -1,5 +1,6 @@
 /* Whoever can reach the port of a tcp job, but does not know its secret, changes nothing. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -295,6 +296,71 @@ static void a_complete_job_listens_no_more(void **state)
     job_finish(&stage.job);
 }
 
+/* ---- a PE that is slow ---- */
+
+enum { SLOW_SIZE = 6 };
+
+static void gather_and_leave(struct job_pe *pe)
+{
+    JOB_CHECK(pe, pe->opened == PERSEUS_OK);
+    JOB_CHECK(pe, pe->opened == PERSEUS_OK &&
+                      job_gather(pe->bootstrap, 0, PRS_WIRE_GATHER_BYTES) == PERSEUS_OK);
+    if (pe->opened == PERSEUS_OK) {
+        pe->bootstrap->ops->close(pe->bootstrap);
+        pe->bootstrap = NULL;
+    }
+}
+
+static void expect_frame(int fd, enum prs_wire_type type, uint64_t bytes)
+{
+    unsigned char head[PRS_WIRE_HEADER_BYTES];
+    struct prs_wire_header header;
+    assert_int_equal(recv(fd, head, sizeof head, MSG_WAITALL), sizeof head);
+    assert_int_equal(prs_wire_get_header(head, &header), PERSEUS_OK);
+    assert_int_equal(header.type, type);
+    assert_true(header.bytes == bytes);
+}
+
+/* Rank 0 is done long before the last one reads: it must not leave before that one has its result,
+ * which is more than the sockets hold. */
+static void rank_0_stays_until_the_slowest_has_its_result(void **state)
+{
+    (void)state;
+    struct job job;
+    unsigned char hello[HELLO_BYTES], head[PRS_WIRE_HEADER_BYTES];
+    const int last = SLOW_SIZE - 1, small = 65536;
+    const size_t bytes = PRS_WIRE_GATHER_BYTES;
+    unsigned char *data = malloc(SLOW_SIZE * bytes);
+    job_init(&job, JOB_TCP, SLOW_SIZE, JOB_PATIENT_MS, gather_and_leave, NULL);
+    for (int rank = 0; rank < last; rank++) {
+        job_start(&job, rank);
+    }
+    int fd = connect_to(&job);
+    fcntl(fd, F_SETFL, 0); /* blocking, for simple reads and writes */
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    make_hello(&job, (uint32_t)last, hello);
+    assert_int_equal(send(fd, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
+    expect_frame(fd, PRS_WIRE_WELCOME, 0);
+    const struct prs_wire_header header = {PRS_WIRE_VERSION, PRS_WIRE_GATHER, (uint32_t)last,
+                                           bytes};
+    prs_wire_put_header(&header, head);
+    for (size_t i = 0; i < bytes; i++) {
+        data[i] = job_byte(0, last, i);
+    }
+    assert_int_equal(send(fd, head, sizeof head, MSG_NOSIGNAL), sizeof head);
+    assert_int_equal(send(fd, data, bytes, MSG_NOSIGNAL), bytes);
+    job_sleep_ms(500);
+    expect_frame(fd, PRS_WIRE_RESULT, SLOW_SIZE * bytes);
+    assert_int_equal(recv(fd, data, SLOW_SIZE * bytes, MSG_WAITALL), SLOW_SIZE * bytes);
+    for (int rank = 0; rank < SLOW_SIZE; rank++) {
+        assert_int_equal(data[(size_t)rank * bytes + 7], job_byte(0, rank, 7));
+    }
+    expect_frame(fd, PRS_WIRE_BYE, 0);
+    close(fd);
+    free(data);
+    job_finish(&job);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -305,6 +371,7 @@ int main(void)
         cmocka_unit_test(stalled_connections_do_not_keep_a_pe_out),
         cmocka_unit_test(a_hello_in_pieces_is_as_good),
         cmocka_unit_test(a_complete_job_listens_no_more),
+        cmocka_unit_test(rank_0_stays_until_the_slowest_has_its_result),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
