@@ -18,6 +18,8 @@ struct row {
 static const struct row rows[] = {
     {NULL, "info", prs_tool_info, "fabrics here, what each grants, and the ordering mode to use"},
     {NULL, "run", prs_tool_run, "a program as the PEs of one job on this host"},
+    {NULL, "moe", prs_tool_moe,
+     "a Mixture-of-Experts layer across PEs, vanilla against Perseus, results checked"},
     {"bench", "put-signal", prs_tool_bench_put_signal,
      "what share of the put-only ceiling each protocol and ordering mode leaves"},
     {"bench", "alltoall", prs_tool_bench_alltoall,
