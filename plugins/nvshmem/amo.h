@@ -18,4 +18,10 @@ struct prs_amo {
 bool prs_amo_decode(int desc, int element_bytes, uint64_t value, uint64_t compare,
                     struct prs_amo *out);
 
+/* The part of `value` that counts for this word. */
+static inline uint64_t prs_amo_low(const struct prs_amo *amo, uint64_t value)
+{
+    return amo->bytes == 8 ? value : value & ((UINT64_C(1) << (8 * amo->bytes)) - 1);
+}
+
 #endif

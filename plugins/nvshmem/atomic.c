@@ -1,7 +1,9 @@
 /* atomic.c: atomics on remote words, on words of this PE, and of node neighbours: once one PE is
  * remote, the host sends them all here. All of them end as CPU atomics of the word's owner (or as
  * what the fabric promises is coherent with those), so there is one atomicity domain per word. */
+#include "fabric/word.h"
 #include "plugin.h"
+#include "stage.h"
 
 enum perseus_status prs_plugin_target(struct prs_plugin *plugin, int pe, const char *what,
                                       const struct prs_abi_rma_memory *memory, size_t bytes,
@@ -34,13 +36,26 @@ enum perseus_status prs_plugin_target(struct prs_plugin *plugin, int pe, const c
     return PERSEUS_OK;
 }
 
-static void apply_here(struct prs_plugin *plugin, const struct prs_amo *amo,
-                       const struct prs_abi_amo_memory *target)
+/* Self: at once. */
+static enum perseus_status apply_here(struct prs_plugin *plugin, const struct prs_amo *amo,
+                                      const struct prs_handle *handle,
+                                      const struct prs_abi_amo_memory *target)
 {
-    uint64_t old = prs_plugin_apply(plugin, amo, target->remote.pointer);
-    if (amo->fetch) {
-        prs_plugin_store(plugin, target->return_pointer, old, amo->bytes);
+    uint64_t old;
+    if (handle->kind == PRS_HANDLE_STAGED) {
+        enum perseus_status status =
+            prs_staging_amo_here(plugin->stage, amo, target->remote.pointer, &old);
+        return status == PERSEUS_OK && amo->fetch
+                   ? prs_staging_copy_here(plugin->stage, target->return_pointer,
+                                           plugin->stage->rmw.scratch, amo->bytes)
+                   : status;
     }
+    old = prs_word_apply_sized(target->remote.pointer, amo->bytes, amo->op, amo->operand,
+                               amo->compare);
+    if (amo->fetch) {
+        prs_word_apply_sized(target->return_pointer, amo->bytes, PERSEUS_ATOMIC_SET, old, 0);
+    }
+    return PERSEUS_OK;
 }
 
 static struct prs_request request_of(const struct prs_amo *amo, int pe, uint64_t offset)
@@ -107,10 +122,19 @@ enum perseus_status prs_plugin_amo(struct prs_plugin *plugin, enum prs_side side
                         "an atomic toward PE %d on %p, which is not aligned to %u bytes", pe,
                         target->remote.pointer, amo.bytes);
     }
-    struct prs_route *route = &plugin->routes[side];
+    bool staged = handle.kind == PRS_HANDLE_STAGED;
+    struct prs_route *route = &plugin->routes[staged ? PRS_SIDE_PROXY : side];
+    status = prs_plugin_settle(plugin, side, pe, staged);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
     prs_route_lock(route);
     if (pe == plugin->my_pe) {
-        apply_here(plugin, &amo, target);
+        status = apply_here(plugin, &amo, &handle, target);
+    } else if (staged) {
+        plugin->routes[side].links[pe].staged = true;
+        status = prs_staging_amo(plugin->stage, pe, (uint64_t)(uintptr_t)target->remote.pointer,
+                                 &amo, target->return_pointer);
     } else {
         struct prs_request request = request_of(&amo, pe, offset);
         status = submit(route, &amo, &handle, target, &request);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "plugin.h"
+#include "stage.h"
 
 #define HELLO_MAGIC   0x31656c6c65686e76u
 #define HELLO_VERSION 1
@@ -22,7 +23,26 @@ struct prs_hello {
     uint32_t version;
     uint32_t status; /* enum perseus_status of this PE's own start */
     struct prs_hello_route routes[PRS_SIDE_COUNT];
+    uint64_t stage_bytes; /* 0: no GPU */
+    uint32_t arena_bytes;
+    unsigned char arena[PRS_WINDOW_BLOB_MAX];
 };
+
+static enum perseus_status introduce_stage(struct prs_plugin *plugin, struct prs_hello *hello)
+{
+    if (plugin->cuda == NULL) {
+        return PERSEUS_OK;
+    }
+    enum perseus_status status = prs_staging_create(plugin, plugin->stage_bytes, &plugin->stage);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    size_t bytes = sizeof hello->arena;
+    status = prs_window_export(plugin->stage->window, hello->arena, &bytes);
+    hello->arena_bytes = (uint32_t)bytes;
+    hello->stage_bytes = plugin->stage_bytes;
+    return status;
+}
 
 static enum perseus_status introduce(struct prs_plugin *plugin, struct prs_hello *hello)
 {
@@ -43,7 +63,7 @@ static enum perseus_status introduce(struct prs_plugin *plugin, struct prs_hello
         out->ordering = route->ordering;
         snprintf(out->provider, sizeof out->provider, "%s", route->fabric->caps.provider);
     }
-    return PERSEUS_OK;
+    return introduce_stage(plugin, hello);
 }
 
 /* Against PE 0, so that every PE finds the same fault. */
@@ -63,6 +83,13 @@ static enum perseus_status judge(const struct prs_plugin *plugin, int pe)
                    : prs_fail(&plugin->log, (enum perseus_status)hello->status,
                               "PE %d could not start (%s): see its message", pe,
                               perseus_status_string((enum perseus_status)hello->status));
+    }
+    if (first->status == PERSEUS_OK && hello->stage_bytes != first->stage_bytes) {
+        return prs_fail(
+            &plugin->log, PERSEUS_NOT_SUPPORTED,
+            "PE %d stages device memory through %llu bytes, PE 0 through %llu (0: it has no "
+            "GPU): set PERSEUS_STAGE_BYTES alike everywhere",
+            pe, (unsigned long long)hello->stage_bytes, (unsigned long long)first->stage_bytes);
     }
     for (int side = 0; side < PRS_SIDE_COUNT && first->status == PERSEUS_OK; side++) {
         const struct prs_hello_route *ours = &first->routes[side], *theirs = &hello->routes[side];
@@ -103,6 +130,14 @@ static enum perseus_status exchange(struct prs_plugin *plugin, const struct prs_
                                   (const unsigned char *)&first->address_bytes, sizeof *hello);
     }
     return PERSEUS_OK;
+}
+
+enum perseus_status prs_plugin_import_arena(struct prs_plugin *plugin, int pe,
+                                            struct prs_window_remote **out)
+{
+    const struct prs_hello *hello = &plugin->hellos[pe];
+    return prs_window_import(plugin->routes[PRS_SIDE_PROXY].orderer, (uint32_t)pe, hello->arena,
+                             hello->arena_bytes, out);
 }
 
 enum perseus_status prs_plugin_connect(struct prs_plugin *plugin, int my_pe, int n_pes,

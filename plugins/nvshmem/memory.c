@@ -4,7 +4,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "cuda.h"
 #include "plugin.h"
+#include "stage.h"
 
 static enum perseus_status grow(struct prs_plugin *plugin)
 {
@@ -173,7 +175,7 @@ enum perseus_status prs_memory_register(struct prs_plugin *plugin, void *buffer,
         return prs_fail(&plugin->log, PERSEUS_INVALID_ARGUMENT, "%zu bytes at %p are no memory",
                         bytes, buffer);
     }
-    bool device = prs_plugin_is_device(plugin, buffer);
+    bool device = prs_cuda_is_device(plugin->cuda, buffer);
     struct prs_chunk chunk = {
         .base = (uintptr_t)buffer,
         .bytes = bytes,
@@ -189,10 +191,16 @@ enum perseus_status prs_memory_register(struct prs_plugin *plugin, void *buffer,
         .owner = (uint32_t)plugin->my_pe,
         .kind = chunk.kind,
     };
+    enum perseus_status status = PERSEUS_OK;
     lock_both(plugin);
+    if (device) {
+        status = prs_staging_pin(plugin->stage);
+    }
     uint32_t *next = local_only ? &plugin->memory.local_next : &plugin->memory.heap_next;
     chunk.number = handle.number = *next;
-    enum perseus_status status = insert(plugin, &chunk, &handle);
+    if (status == PERSEUS_OK) {
+        status = insert(plugin, &chunk, &handle);
+    }
     if (status == PERSEUS_OK) {
         (*next)++;
         memcpy(out_blob, &handle, sizeof handle);

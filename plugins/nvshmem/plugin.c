@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/word.h"
+#include "base/env.h"
+#include "cuda.h"
 #include "notice.h"
+#include "stage.h"
 
 /* ---- what the user asked for ---- */
 
@@ -32,7 +34,13 @@ static enum perseus_status read_settings(struct prs_plugin *plugin)
         plugin->settings.provider = provider_wanted(plugin);
     }
     plugin->timeout_ns = plugin->settings.timeout_ms * UINT64_C(1000000);
-    return PERSEUS_OK;
+    status = prs_env_u64(PRS_ENV_STAGE_BYTES, 1 << 16, 1 << 28, &plugin->log, &plugin->stage_bytes);
+    if (status == PERSEUS_OK && (plugin->stage_bytes & (plugin->stage_bytes - 1)) != 0) {
+        status = prs_fail(&plugin->log, PERSEUS_INVALID_ARGUMENT,
+                          "PERSEUS_STAGE_BYTES is %llu, which is not a power of two",
+                          (unsigned long long)plugin->stage_bytes);
+    }
+    return status;
 }
 
 /* ---- life ---- */
@@ -61,7 +69,6 @@ enum perseus_status prs_plugin_create(const char *transport_name, bool host_drop
                                       const struct prs_abi_cuda_table *cuda,
                                       const struct prs_log *log, struct prs_plugin **out)
 {
-    (void)cuda;
     struct prs_plugin *plugin = calloc(1, sizeof *plugin);
     if (plugin == NULL) {
         return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for the transport");
@@ -70,6 +77,9 @@ enum perseus_status prs_plugin_create(const char *transport_name, bool host_drop
     plugin->clock = prs_clock_monotonic();
     plugin->transport_name = transport_name;
     enum perseus_status status = read_settings(plugin);
+    if (status == PERSEUS_OK) {
+        status = prs_cuda_create(cuda, &plugin->log, &plugin->cuda);
+    }
     if (status == PERSEUS_OK) {
         status = open_routes(plugin, host_drops_fences);
     }
@@ -87,32 +97,14 @@ void prs_plugin_destroy(struct prs_plugin *plugin)
         return;
     }
     prs_memory_finish(plugin);
+    prs_staging_destroy(plugin->stage);
+    plugin->stage = NULL; /* what it still has under way is canceled with the routes */
     for (int side = 0; side < PRS_SIDE_COUNT; side++) {
         prs_route_finish(&plugin->routes[side]);
     }
+    prs_cuda_destroy(plugin->cuda);
     free(plugin->hellos);
     free(plugin);
-}
-
-/* ---- this PE's own memory ---- */
-
-bool prs_plugin_is_device(const struct prs_plugin *plugin, const void *pointer)
-{
-    (void)plugin;
-    (void)pointer;
-    return false;
-}
-
-void prs_plugin_store(struct prs_plugin *plugin, void *pointer, uint64_t value, uint32_t bytes)
-{
-    (void)plugin;
-    prs_word_apply_sized(pointer, bytes, PERSEUS_ATOMIC_SET, value, 0);
-}
-
-uint64_t prs_plugin_apply(struct prs_plugin *plugin, const struct prs_amo *amo, void *word)
-{
-    (void)plugin;
-    return prs_word_apply_sized(word, amo->bytes, amo->op, amo->operand, amo->compare);
 }
 
 enum perseus_status prs_plugin_progress(struct prs_plugin *plugin)

@@ -15,7 +15,9 @@
 #include "memory.h"
 #include "route.h"
 
+struct prs_cuda;
 struct prs_hello; /* connect.c */
+struct prs_staging;
 
 struct prs_plugin {
     struct prs_log log;
@@ -30,6 +32,9 @@ struct prs_plugin {
     struct prs_route routes[PRS_SIDE_COUNT];
     struct prs_memory memory;
     struct prs_hello *hellos; /* by PE */
+    struct prs_cuda *cuda;    /* NULL: no GPU, no device memory */
+    uint64_t stage_bytes;
+    struct prs_staging *stage; /* NULL: nothing needs staging */
 };
 
 /* plugin.c */
@@ -38,17 +43,16 @@ enum perseus_status prs_plugin_create(const char *transport_name, bool host_drop
                                       const struct prs_abi_cuda_table *cuda,
                                       const struct prs_log *log, struct prs_plugin **out);
 void prs_plugin_destroy(struct prs_plugin *plugin); /* NULL allowed */
-bool prs_plugin_is_device(const struct prs_plugin *plugin, const void *pointer);
-/* The low `bytes` of `value` to any registered memory of this PE, GPU-visible on return. */
-void prs_plugin_store(struct prs_plugin *plugin, void *pointer, uint64_t value, uint32_t bytes);
-/* One atomic on this PE's own memory; returns the old value. */
-uint64_t prs_plugin_apply(struct prs_plugin *plugin, const struct prs_amo *amo, void *word);
 /* The host's progress call: once per round of its proxy thread. */
 enum perseus_status prs_plugin_progress(struct prs_plugin *plugin);
 
 /* connect.c: collective. */
 enum perseus_status prs_plugin_connect(struct prs_plugin *plugin, int my_pe, int n_pes,
                                        struct prs_abi_bootstrap *bootstrap);
+
+/* Room for `out` is one of stage.h's peers; once, with the proxy route's lock held. */
+enum perseus_status prs_plugin_import_arena(struct prs_plugin *plugin, int pe,
+                                            struct prs_window_remote **out);
 
 /* transfer.c; `remote` is in the peer's address space. */
 enum perseus_status prs_plugin_rma(struct prs_plugin *plugin, enum prs_side side, int pe,
@@ -61,8 +65,13 @@ enum perseus_status prs_plugin_put_signal(struct prs_plugin *plugin, enum prs_si
                                           const struct prs_abi_vector *local,
                                           const struct prs_abi_vector *bytes, int signal_desc,
                                           const struct prs_abi_amo_memory *signal);
+/* settle.c */
 enum perseus_status prs_plugin_fence(struct prs_plugin *plugin, enum prs_side side, int pe);
 enum perseus_status prs_plugin_quiet(struct prs_plugin *plugin, enum prs_side side, int pe);
+
+/* Before work of the other kind toward `pe`: what went the other way is finished. */
+enum perseus_status prs_plugin_settle(struct prs_plugin *plugin, enum prs_side side, int pe,
+                                      bool staged);
 
 /* atomic.c */
 enum perseus_status prs_plugin_amo(struct prs_plugin *plugin, enum prs_side side, int pe,

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 
 #include "fabric/registry.h"
+#include "fabric/word.h"
 #include "plugin.h"
+#include "stage.h"
 
 #define PROGRESS_BUDGET 64
 #define IDLE_PER_CHECK  256 /* rounds without work between looks at the clock */
@@ -83,7 +85,8 @@ enum perseus_status prs_route_start(struct prs_route *route, const struct prs_se
         .self = self,
         .n_peers = n_pes,
         .parked_max = settings->parked_max,
-        .immediate_signal = settings->immediate_signal,
+        /* Staging reads "the tail has passed" as "all before it is here". */
+        .immediate_signal = settings->immediate_signal && route->plugin->cuda == NULL,
         .native_atomics = settings->native_atomics,
         .complete = completed,
         .context = route,
@@ -144,12 +147,18 @@ void prs_route_token_give_back(struct prs_route *route, uint32_t index)
 static void completed(void *context, uint32_t index, enum perseus_status status, uint64_t result)
 {
     struct prs_route *route = context;
+    if (index >= PRS_ROUTE_TOKENS) {
+        if (route->plugin->stage != NULL) {
+            prs_staging_told(route->plugin->stage, index - PRS_ROUTE_TOKENS);
+        }
+        return;
+    }
     struct prs_token *token = &route->tokens[index];
     token->done = true;
     token->status = status;
     if (token->result != NULL) {
         if (status == PERSEUS_OK) {
-            prs_plugin_store(route->plugin, token->result, result, token->result_bytes);
+            prs_word_apply_sized(token->result, token->result_bytes, PERSEUS_ATOMIC_SET, result, 0);
         }
         prs_route_token_give_back(route, index);
     }
@@ -162,7 +171,10 @@ static uint64_t movement(const struct prs_route *route)
 {
     struct perseus_stats stats;
     prs_orderer_stats(route->orderer, PRS_ORDER_ALL_PEERS, &stats);
-    return stats.puts + stats.gets + stats.signal_messages + stats.atomics - stats.in_flight;
+    const struct prs_staging *stage = route->plugin->stage;
+    uint64_t staged = stage != NULL && route->side == PRS_SIDE_PROXY ? stage->moves : 0;
+    return stats.puts + stats.gets + stats.signal_messages + stats.atomics - stats.in_flight +
+           staged;
 }
 
 static enum perseus_status check_deadline(struct prs_route *route, struct prs_patience *patience,
@@ -193,6 +205,11 @@ enum perseus_status prs_route_progress(struct prs_route *route, bool *out_did)
     enum perseus_status status = prs_orderer_flush(route->orderer);
     if (status == PERSEUS_OK || status == PERSEUS_AGAIN) {
         status = prs_orderer_progress(route->orderer, PROGRESS_BUDGET, out_did);
+    }
+    if (status == PERSEUS_OK && route->side == PRS_SIDE_PROXY && route->plugin->stage != NULL) {
+        bool did;
+        status = prs_staging_pump(route->plugin->stage, &did);
+        *out_did |= did;
     }
     return status == PERSEUS_AGAIN ? PERSEUS_OK : status;
 }

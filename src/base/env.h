@@ -39,6 +39,8 @@
       "counted: a put that is its signal's only payload carries it in its immediate")           \
     X(NATIVE_ATOMICS, "PERSEUS_NATIVE_ATOMICS", "0",                                            \
       "1: use the fabric's atomics even if they are not coherent with CPU atomics")             \
+    X(STAGE_BYTES, "PERSEUS_STAGE_BYTES", "4M",                                                 \
+      "NVSHMEM transport: staging of device memory per PE and direction, a power of two")       \
     X(RANK, "PERSEUS_RANK", "", "set by perseus run")                                           \
     X(SIZE, "PERSEUS_SIZE", "", "set by perseus run")                                           \
     X(BOOTSTRAP_FD, "PERSEUS_BOOTSTRAP_FD", "", "set by perseus run")                           \

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fake_cuda.h"
 #include "handle.h"
 #include "traffic.h"
 
@@ -221,6 +222,38 @@ static void test_variables_without_effect_are_told_once(void **state)
     assert_null(strstr(text, "NVSHMEM_SRQ_DEPTH"));
 }
 
+/* ---- memory that may not be locked ---- */
+
+static void enter(struct host_pe *pe, void *argument)
+{
+    (void)pe;
+    (void)argument;
+    fake_cuda_enter();
+    fake_cuda_refuse_pinning(true);
+}
+
+static void test_locked_memory_limit_is_named(void **state)
+{
+    (void)state;
+    clean_environment();
+    setenv("PERSEUS_FABRIC", "loopback", 1);
+    char text[4096];
+    struct ears ears;
+    const struct host_spec spec = {.file = FILE_3,
+                                   .version = 30000,
+                                   .n_pes = 2,
+                                   .prepare = enter,
+                                   .cuda = &fake_cuda_table,
+                                   .memory = &fake_cuda_memory,
+                                   .body = nothing};
+    listen_start(&ears);
+    int failures = host_run(&spec);
+    assert_int_equal(listen_end(&ears, text, sizeof text), 2); /* a line for each PE */
+    assert_int_equal(failures, 2);
+    assert_non_null(strstr(text, "ulimit -l"));
+    fake_cuda_refuse_pinning(false);
+}
+
 /* ---- bad calls ---- */
 
 static void bad_kernel(struct host_pe *pe, void *argument)
@@ -365,6 +398,7 @@ int main(void)
         cmocka_unit_test(test_mixed_versions_fail_everywhere),
         cmocka_unit_test(test_mixed_orderings_fail_everywhere),
         cmocka_unit_test(test_variables_without_effect_are_told_once),
+        cmocka_unit_test(test_locked_memory_limit_is_named),
         cmocka_unit_test(test_bad_calls_are_refused_one_line_each),
         cmocka_unit_test(test_dead_peer_is_one_line_and_no_hang),
         cmocka_unit_test(test_silent_peer_ends_with_the_deadline),

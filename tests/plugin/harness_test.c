@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fake_cuda.h"
 #include "traffic.h"
 
 struct lane {
@@ -13,21 +14,27 @@ struct lane {
     const char *fabric, *provider, *ordering, *adversary;
     bool processes;
     int rounds;
+    bool device; /* heaps in (fake) device memory */
 };
 
 #define SHUFFLED "seed=%llu,reorder=1,unordered=15,again=0.1"
 
 static const struct lane lanes[] = {
-    {"fifo", "loopback", "", "fifo", "seed=%llu,reorder=1,again=0.1", false, 12},
-    {"nic-fence", "loopback", "", "nic-fence", SHUFFLED, false, 12},
-    {"deferred", "loopback", "", "deferred", SHUFFLED, false, 12},
-    {"counted", "loopback", "", "counted", SHUFFLED, false, 12},
-    {"drain", "loopback", "", "drain", SHUFFLED, false, 8},
-    {"drain-peer", "loopback", "", "drain-peer", SHUFFLED, false, 8},
-    {"tcp", "libfabric", "tcp", "auto", "", true, 6},
-    {"tcp-drain", "libfabric", "tcp", "drain", "", true, 4},
-    {"sockets", "libfabric", "sockets", "nic-fence", "", true, 4},
-    {"shm", "libfabric", "shm", "auto", "", true, 6},
+    {"fifo", "loopback", "", "fifo", "seed=%llu,reorder=1,again=0.1", false, 12, false},
+    {"nic-fence", "loopback", "", "nic-fence", SHUFFLED, false, 12, false},
+    {"deferred", "loopback", "", "deferred", SHUFFLED, false, 12, false},
+    {"counted", "loopback", "", "counted", SHUFFLED, false, 12, false},
+    {"drain", "loopback", "", "drain", SHUFFLED, false, 8, false},
+    {"drain-peer", "loopback", "", "drain-peer", SHUFFLED, false, 8, false},
+    {"tcp", "libfabric", "tcp", "auto", "", true, 6, false},
+    {"tcp-drain", "libfabric", "tcp", "drain", "", true, 4, false},
+    {"sockets", "libfabric", "sockets", "nic-fence", "", true, 4, false},
+    {"shm", "libfabric", "shm", "auto", "", true, 6, false},
+    {"device", "loopback", "", "fifo", "seed=%llu,again=0.1", false, 6, true},
+    {"device-nic-fence", "loopback", "", "nic-fence", SHUFFLED, false, 6, true},
+    {"device-counted", "loopback", "", "counted", SHUFFLED, false, 6, true},
+    {"device-drain", "loopback", "", "drain", SHUFFLED, false, 3, true},
+    {"device-tcp", "libfabric", "tcp", "auto", "", true, 4, true},
 };
 
 struct work {
@@ -48,6 +55,13 @@ static void set(const char *name, const char *value)
     }
 }
 
+static void enter(struct host_pe *pe, void *argument)
+{
+    (void)pe;
+    (void)argument;
+    fake_cuda_enter();
+}
+
 static int run_lane(const struct lane *lane, uint64_t seed)
 {
     char adversary[128];
@@ -56,6 +70,7 @@ static int run_lane(const struct lane *lane, uint64_t seed)
     set("PERSEUS_PROVIDER", lane->provider);
     set("PERSEUS_ORDERING", lane->ordering);
     set("PERSEUS_ADVERSARY", adversary);
+    set("PERSEUS_STAGE_BYTES", lane->processes ? "" : "64K"); /* small: it wraps and fills */
     int failures = 0;
     for (size_t i = 0; i < sizeof works / sizeof works[0]; i++) {
         for (int major = 3; major <= 4; major++) {
@@ -70,6 +85,9 @@ static int run_lane(const struct lane *lane, uint64_t seed)
                 .n_pes = 3,
                 .processes = lane->processes,
                 .drops_fences = true,
+                .prepare = lane->device ? enter : NULL,
+                .cuda = lane->device ? &fake_cuda_table : NULL,
+                .memory = lane->device ? &fake_cuda_memory : NULL,
                 .body = works[i].body,
                 .argument = &traffic,
             };

@@ -76,7 +76,24 @@ static void *plain_view(void *memory)
     return memory;
 }
 
-static const struct host_memory plain_memory = {plain_allocate, plain_release, plain_view};
+static void plain_pin(void *memory, size_t bytes)
+{
+    (void)memory;
+    (void)bytes;
+}
+
+static void plain_unpin(void *memory)
+{
+    (void)memory;
+}
+
+static int no_faults(void)
+{
+    return 0;
+}
+
+static const struct host_memory plain_memory = {plain_allocate, plain_release, plain_view,
+                                                plain_pin,      plain_unpin,   no_faults};
 
 static const struct host_memory *memory_of(const struct host_pe *pe)
 {
@@ -144,6 +161,18 @@ static void free_heap(struct host_pe *pe)
     }
     free(pe->blobs);
     free(pe->heaps);
+}
+
+void host_register_buffer(struct host_pe *pe, void *buffer, size_t bytes, unsigned char *blob)
+{
+    memory_of(pe)->pin(buffer, bytes);
+    CHECK(pe, pe->interface->register_memory(pe, buffer, bytes, true, blob) == 0);
+}
+
+void host_release_buffer(struct host_pe *pe, void *buffer, unsigned char *blob)
+{
+    CHECK(pe, pe->interface->release_memory(pe, blob) == 0);
+    memory_of(pe)->unpin(buffer);
 }
 
 /* ---- proxy thread ---- */
@@ -272,6 +301,7 @@ static void run_pe(struct host_pe *pe)
         dlclose(pe->library);
     }
     free_heap(pe);
+    CHECK(pe, memory_of(pe)->faults() == 0);
     host_barrier(pe);
     pthread_cond_destroy(&pe->changed);
     pthread_mutex_destroy(&pe->lock);

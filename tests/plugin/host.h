@@ -28,6 +28,10 @@ struct host_memory {
     void (*release)(void *memory, size_t bytes);
     /* What the CPU may use to look at heap memory, as a GPU thread would. */
     void *(*view)(void *memory);
+    /* What the host does to user buffers before it registers them. */
+    void (*pin)(void *memory, size_t bytes);
+    void (*unpin)(void *memory);
+    int (*faults)(void); /* misuse seen since the last call */
 };
 
 struct host_spec {
@@ -106,6 +110,9 @@ bool host_check(struct host_pe *pe, bool holds, const char *text, const char *fi
 
 /* Runs `kernel` on the PE's proxy thread, between its rounds of progress; returns when it ended. */
 void host_on_proxy(struct host_pe *pe, host_body kernel, void *argument);
+/* A user buffer, as nvshmemx_buffer_register does it. */
+void host_register_buffer(struct host_pe *pe, void *buffer, size_t bytes, unsigned char *blob);
+void host_release_buffer(struct host_pe *pe, void *buffer, unsigned char *blob);
 int host_barrier(struct host_pe *pe); /* the bootstrap's, not the device's */
 
 /* On the proxy thread, as the proxy does for device calls. Offsets are heap offsets; data moves are

@@ -9,6 +9,7 @@
 #include "amo.h"
 #include "handle.h"
 #include "sequence.h"
+#include "stage_ring.h"
 #include "status.h"
 #include "version.h"
 
@@ -194,6 +195,72 @@ static void test_every_failure_is_nonzero_for_the_host(void **state)
     assert_int_equal(prs_abi_status(PERSEUS_OK), PRS_ABI_SUCCESS);
 }
 
+/* ---- staging rings ---- */
+
+static void test_padding_fills_a_lap(void **state)
+{
+    (void)state;
+    assert_int_equal(prs_ring_padding(0, 1024, 1024), 0);
+    assert_int_equal(prs_ring_padding(512, 512, 1024), 0);
+    assert_int_equal(prs_ring_padding(512, 576, 1024), 512);
+    assert_int_equal(prs_ring_padding(1024 * 7 + 960, 128, 1024), 64);
+    assert_int_equal(prs_slot_span(0), 64);
+    assert_int_equal(prs_slot_span(1), 128);
+    assert_int_equal(prs_slot_span(64), 128);
+}
+
+static void test_marks_pass_in_order_and_never_early(void **state)
+{
+    (void)state;
+    struct prs_marks marks = {0};
+    uint64_t position = 0;
+    prs_marks_add(&marks, 64, 0, 0); /* needs no copy */
+    assert_true(prs_marks_pass(&marks, 0, &position));
+    assert_int_equal(position, 64);
+    prs_marks_add(&marks, 128, 1, 0);
+    prs_marks_add(&marks, 192, 0, 0); /* stays behind the copy before it */
+    assert_false(prs_marks_pass(&marks, 0, &position));
+    assert_true(prs_marks_pass(&marks, 1, &position));
+    assert_int_equal(position, 192);
+    /* More marks than the list holds, each with an event of its own: late is right, early is not.
+     */
+    for (uint64_t ticket = 2; ticket < 1000; ticket++) {
+        prs_marks_add(&marks, 192 + ticket * 64, ticket, ticket);
+        assert_true(marks.count <= PRS_MARKS);
+    }
+    uint64_t end = 192 + 999 * 64;
+    for (uint64_t done = 2; done < 1000; done++) {
+        prs_marks_pass(&marks, done, &position);
+        assert_true(position <= 192 + done * 64);
+    }
+    assert_int_equal(position, end);
+}
+
+static void test_unsound_slots_are_seen(void **state)
+{
+    (void)state;
+    const struct prs_slot good = {.kind = PRS_SLOT_PUT, .span = 192, .bytes = 100};
+    assert_true(prs_slot_is_sound(&good, 1024, 4096));
+    struct prs_slot bad = good;
+    bad.bytes = 129;
+    assert_false(prs_slot_is_sound(&bad, 1024, 4096));
+    bad.bytes = UINT32_MAX;
+    assert_false(prs_slot_is_sound(&bad, 1024, 4096));
+    bad = good;
+    assert_false(prs_slot_is_sound(&bad, 4096 - 128, 4096)); /* beyond the lap */
+    bad.kind = 99;
+    assert_false(prs_slot_is_sound(&bad, 1024, 4096));
+    const struct prs_slot odd[] = {{.kind = PRS_SLOT_VALUE, .span = 64, .bytes = 9},
+                                   {.kind = PRS_SLOT_FETCH, .span = 64, .word_bytes = 3},
+                                   {.kind = PRS_SLOT_PADDING, .span = 64},
+                                   {.kind = PRS_SLOT_GET, .span = 64},
+                                   {.kind = PRS_SLOT_ATOMIC, .span = 0, .word_bytes = 8},
+                                   {.kind = PRS_SLOT_ATOMIC, .span = 65, .word_bytes = 8}};
+    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+        assert_false(prs_slot_is_sound(&odd[i], 1024, 4096));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +271,9 @@ int main(void)
         cmocka_unit_test(test_a_host_that_drops_fences_gets_flags_in_order),
         cmocka_unit_test(test_fifo_needs_fences_around_records_only),
         cmocka_unit_test(test_every_failure_is_nonzero_for_the_host),
+        cmocka_unit_test(test_padding_fills_a_lap),
+        cmocka_unit_test(test_marks_pass_in_order_and_never_early),
+        cmocka_unit_test(test_unsound_slots_are_seen),
     };
     return cmocka_run_group_tests_name("NVSHMEM transport parts", tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #define WORDS    12288
 #define TICKETS  (WORDS + 1024) /* who got which number of a FETCH_INC */
 #define COUNTERS (WORDS + 512)
+#define RIVALS   (WORDS + 640)
 
 struct code {
     int desc;
@@ -106,6 +107,24 @@ static void count_together(struct host_pe *pe, int rounds)
     }
 }
 
+/* One PE sets the high half while the others add to the low one: no SET is lost in the middle of an
+ * ADD. */
+static void set_against_adds(struct host_pe *pe, int rounds)
+{
+    int owner = pe->n_pes - 1;
+    for (uint64_t i = 1; i <= (uint64_t)rounds; i++) {
+        if (pe->rank != 0) {
+            CHECK(pe, device_amo(pe, owner, PRS_ABI_AMO_ADD, RIVALS, 8, 1, 0) == 0);
+            continue;
+        }
+        uint64_t seen = 0;
+        CHECK(pe, device_amo(pe, owner, PRS_ABI_AMO_SET, RIVALS, 8, i << 32, 0) == 0);
+        CHECK(pe, device_quiet(pe) == 0);
+        CHECK(pe, device_fetch(pe, owner, PRS_ABI_AMO_FETCH, RIVALS, 8, 0, 0, FETCHES, &seen) == 0);
+        CHECK(pe, seen >> 32 == i);
+    }
+}
+
 static void atomics_kernel(struct host_pe *pe, void *argument)
 {
     const struct traffic *traffic = argument;
@@ -119,6 +138,7 @@ static void atomics_kernel(struct host_pe *pe, void *argument)
     CHECK(pe, device_barrier(pe, FLAGS, &barriers));
     int rounds = traffic->rounds < 40 ? traffic->rounds : 40;
     count_together(pe, rounds);
+    set_against_adds(pe, 4 * rounds);
     CHECK(pe, device_barrier(pe, FLAGS, &barriers));
     uint64_t times = (uint64_t)(rounds * pe->n_pes), halves = host_word(pe, COUNTERS + 8);
     CHECK(pe, host_word(pe, COUNTERS) == 3 * times);

@@ -98,9 +98,9 @@ void traffic_shapes(struct host_pe *pe, void *traffic)
     unsigned char blob[PRS_ABI_HANDLE_BYTES] = {0};
     unsigned char *user =
         mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(pe, pe->interface->register_memory(pe, user, 1 << 16, true, blob) == 0);
+    host_register_buffer(pe, user, 1 << 16, blob);
     host_on_proxy(pe, shapes_kernel, user);
-    CHECK(pe, pe->interface->release_memory(pe, blob) == 0);
+    host_release_buffer(pe, user, blob);
     munmap(user, 1 << 16);
 }
 
@@ -159,7 +159,7 @@ void traffic_user(struct host_pe *pe, void *argument)
     const struct traffic *traffic = argument;
     unsigned char blob[PRS_ABI_HANDLE_BYTES] = {0};
     unsigned char *user = aligned_alloc(4096, 8192);
-    CHECK(pe, pe->interface->register_memory(pe, user, 4096, true, blob) == 0);
+    host_register_buffer(pe, user, 4096, blob);
     pthread_t busy;
     CHECK(pe, pthread_create(&busy, NULL, busy_main, pe) == 0);
     for (int round = 0; round < traffic->rounds && pe->failures == 0; round++) {
@@ -167,7 +167,7 @@ void traffic_user(struct host_pe *pe, void *argument)
         grow_and_shrink(pe, user + 4096);
     }
     pthread_join(busy, NULL);
-    CHECK(pe, pe->interface->release_memory(pe, blob) == 0);
+    host_release_buffer(pe, user, blob);
     free(user);
     host_barrier(pe);
     CHECK(pe, host_word(pe, WORDS + 256) == (uint64_t)(traffic->rounds * pe->n_pes));

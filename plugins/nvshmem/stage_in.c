@@ -1,0 +1,238 @@
+/* stage_in.c: the receiving half of staging: the agent that carries what arrived into this PE's
+ * memory, in order. */
+#include <string.h>
+
+#include "fabric/word.h"
+#include "plugin.h"
+#include "stage.h"
+
+struct arrival { /* the slot at the head of a ring */
+    struct prs_staging *stage;
+    int pe;
+    struct prs_staging_in *in;
+    const struct prs_slot *slot; /* in the ring, where copies may read until it is told done */
+    uint64_t ticket;             /* of the copy it needs, 0: none */
+    bool wait;                   /* it cannot be taken yet */
+};
+
+static enum perseus_status find(const struct arrival *arrival, size_t bytes,
+                                const struct prs_chunk **out)
+{
+    struct prs_plugin *plugin = arrival->stage->plugin;
+    void *pointer = (void *)(uintptr_t)arrival->slot->address;
+    *out = prs_memory_find(&plugin->memory, pointer, bytes);
+    if (*out == NULL) {
+        return prs_fail(&plugin->log, PERSEUS_PROTOCOL,
+                        "PE %d asked for %zu bytes at %p, which are not registered on this PE: its "
+                        "program uses memory that was freed, or another heap",
+                        arrival->pe, bytes, pointer);
+    }
+    return PERSEUS_OK;
+}
+
+/* Copies into the GPU are asynchronous, into host memory immediate. */
+static enum perseus_status land(struct arrival *arrival, const void *source, size_t bytes)
+{
+    const struct prs_chunk *chunk;
+    enum perseus_status status = find(arrival, bytes, &chunk);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    void *target = (void *)(uintptr_t)arrival->slot->address;
+    if (!chunk->device) {
+        memcpy(target, source, bytes);
+        return PERSEUS_OK;
+    }
+    status = prs_cuda_lane_copy(&arrival->stage->in, target, source, bytes);
+    arrival->ticket = arrival->stage->in.issued;
+    return status;
+}
+
+/* ---- atomics ---- */
+
+static struct prs_amo amo_of(const struct prs_slot *slot)
+{
+    return (struct prs_amo){.op = (enum perseus_atomic)slot->op,
+                            .operand = slot->value,
+                            .compare = slot->compare,
+                            .bytes = slot->word_bytes,
+                            .fetch = slot->kind == PRS_SLOT_FETCH};
+}
+
+/* False when the reply ring has no room. */
+static bool reply_value(struct arrival *arrival, uint64_t old)
+{
+    const struct prs_slot *asked = arrival->slot;
+    struct prs_slot *reply = prs_staging_reserve(arrival->stage, arrival->pe, PRS_STAGE_REPLY, 0);
+    if (reply == NULL) {
+        return false;
+    }
+    reply->kind = PRS_SLOT_VALUE;
+    reply->address = asked->back;
+    reply->bytes = asked->word_bytes;
+    reply->value = old;
+    prs_staging_commit(arrival->stage, arrival->pe, PRS_STAGE_REPLY, false);
+    return true;
+}
+
+/* Read, change, write, over several visits of the same slot. */
+static enum perseus_status modify_device(struct arrival *arrival)
+{
+    struct prs_staging *stage = arrival->stage;
+    struct prs_staging_rmw *rmw = &stage->rmw;
+    const struct prs_amo amo = amo_of(arrival->slot);
+    void *word = (void *)(uintptr_t)arrival->slot->address;
+    arrival->wait = true;
+    if (!rmw->busy) {
+        *rmw = (struct prs_staging_rmw){.busy = true, .in = arrival->in, .scratch = rmw->scratch};
+        enum perseus_status status =
+            prs_cuda_lane_copy(&stage->in, &rmw->scratch[0], word, amo.bytes);
+        rmw->ticket = stage->in.issued;
+        return status;
+    }
+    if (rmw->in != arrival->in || stage->in.done < rmw->ticket) {
+        return PERSEUS_OK;
+    }
+    uint64_t old = 0;
+    memcpy(&old, &rmw->scratch[0], amo.bytes);
+    if (amo.fetch && !reply_value(arrival, old)) {
+        return PERSEUS_OK;
+    }
+    rmw->scratch[1] = prs_word_result(amo.op, old, amo.operand, prs_amo_low(&amo, amo.compare));
+    rmw->busy = false;
+    arrival->wait = false;
+    enum perseus_status status = prs_cuda_lane_copy(&stage->in, word, &rmw->scratch[1], amo.bytes);
+    arrival->ticket = stage->in.issued;
+    return status;
+}
+
+static enum perseus_status take_atomic(struct arrival *arrival)
+{
+    const struct prs_slot *slot = arrival->slot;
+    const struct prs_amo amo = amo_of(slot);
+    const struct prs_chunk *chunk;
+    enum perseus_status status = find(arrival, amo.bytes, &chunk);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    if (chunk->device && (amo.fetch || amo.op != PERSEUS_ATOMIC_SET)) {
+        return modify_device(arrival);
+    }
+    if (arrival->stage->rmw.busy) { /* not in the middle of another one */
+        arrival->wait = true;
+        return PERSEUS_OK;
+    }
+    if (chunk->device) {
+        return land(arrival, &slot->value, amo.bytes);
+    }
+    if (amo.fetch && prs_staging_reserve(arrival->stage, arrival->pe, PRS_STAGE_REPLY, 0) == NULL) {
+        arrival->wait = true;
+        return PERSEUS_OK;
+    }
+    uint64_t old = prs_word_apply_sized((void *)(uintptr_t)slot->address, amo.bytes, amo.op,
+                                        amo.operand, amo.compare);
+    if (amo.fetch) {
+        reply_value(arrival, old);
+    }
+    return PERSEUS_OK;
+}
+
+/* ---- gets ---- */
+
+static enum perseus_status take_get(struct arrival *arrival)
+{
+    struct prs_staging *stage = arrival->stage;
+    const struct prs_slot *slot = arrival->slot;
+    const struct prs_chunk *chunk;
+    enum perseus_status status = find(arrival, slot->bytes, &chunk);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    if (prs_slot_span(slot->bytes) > stage->ring_bytes[PRS_STAGE_REPLY] / 2) {
+        return prs_fail(&stage->plugin->log, PERSEUS_PROTOCOL,
+                        "PE %d asks for %u bytes in one reply, which its own PERSEUS_STAGE_BYTES "
+                        "cannot give: set it alike everywhere",
+                        arrival->pe, slot->bytes);
+    }
+    struct prs_slot *reply = prs_staging_reserve(stage, arrival->pe, PRS_STAGE_REPLY, slot->bytes);
+    if (reply == NULL) {
+        arrival->wait = true;
+        return PERSEUS_OK;
+    }
+    status =
+        prs_cuda_lane_copy(&stage->out, reply + 1, (void *)(uintptr_t)slot->address, slot->bytes);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    reply->kind = PRS_SLOT_PUT;
+    reply->address = slot->back;
+    reply->bytes = slot->bytes;
+    prs_staging_commit(stage, arrival->pe, PRS_STAGE_REPLY, true);
+    return PERSEUS_OK;
+}
+
+/* ---- one ring ---- */
+
+static enum perseus_status take_one(struct arrival *arrival, enum prs_staging_way way)
+{
+    const struct prs_slot *slot = arrival->slot;
+    enum perseus_status status = PERSEUS_OK;
+    switch (slot->kind) {
+    case PRS_SLOT_PUT:
+        status = land(arrival, slot + 1, slot->bytes);
+        break;
+    case PRS_SLOT_VALUE:
+        status = land(arrival, &slot->value, slot->bytes);
+        break;
+    case PRS_SLOT_ATOMIC:
+    case PRS_SLOT_FETCH:
+        return take_atomic(arrival);
+    case PRS_SLOT_GET:
+        return take_get(arrival);
+    case PRS_SLOT_PADDING:
+        return PERSEUS_OK;
+    }
+    arrival->stage->peers[arrival->pe].answered += way == PRS_STAGE_REPLY;
+    return status;
+}
+
+enum perseus_status prs_staging_take(struct prs_staging *stage, int pe, enum prs_staging_way way,
+                                     bool *did)
+{
+    struct prs_staging_in *in = &stage->peers[pe].in[way];
+    uint64_t ring_bytes = stage->ring_bytes[way];
+    /* Acquire pairs with the fabric's delivery of the word after the slots below it. */
+    uint64_t tail = atomic_load_explicit(&prs_staging_words_from(stage, pe)->way[way].tail,
+                                         memory_order_acquire);
+    while (in->head < tail) {
+        struct arrival arrival = {
+            .stage = stage,
+            .pe = pe,
+            .in = in,
+            .slot = (const struct prs_slot *)(const void *)(in->ring + in->head % ring_bytes),
+        };
+        uint64_t span = arrival.slot->span;
+        if (!prs_slot_is_sound(arrival.slot, in->head, ring_bytes)) {
+            return prs_fail(
+                &stage->plugin->log, PERSEUS_PROTOCOL,
+                "PE %d sent a malformed staging slot (kind %u, %llu bytes): give every PE "
+                "the same files and environment",
+                pe, arrival.slot->kind, (unsigned long long)span);
+        }
+        if (span > tail - in->head) {
+            break; /* its rest is still on the way */
+        }
+        enum perseus_status status = take_one(&arrival, way);
+        if (status != PERSEUS_OK) {
+            return status;
+        }
+        if (arrival.wait) {
+            break;
+        }
+        in->head += span;
+        prs_marks_add(&in->marks, in->head, arrival.ticket, stage->in.recorded);
+        stage->moves++;
+        *did = true;
+    }
+    return PERSEUS_OK;
+}

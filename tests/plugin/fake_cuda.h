@@ -1,0 +1,23 @@
+/*
+ * fake_cuda.h: enough of the CUDA driver to test staging on a machine without a GPU.
+ *
+ * Device memory is not readable or writable at its own address: touching it from the CPU is a
+ * crash, as it should be; tests look through a second mapping, as GPU threads would. Streams are
+ * threads that execute copies in order and late. Copies between device memory and host memory that
+ * is not page-locked, and calls from threads without a current context, are counted as faults.
+ */
+#ifndef FAKE_CUDA_H
+#define FAKE_CUDA_H
+
+#include "host.h"
+
+extern const struct prs_abi_cuda_table fake_cuda_table;
+extern const struct host_memory fake_cuda_memory;
+
+/* A PE's user thread calls it first: NVSHMEM makes a context current before it loads a transport.
+ */
+void fake_cuda_enter(void);
+/* Makes every later page-locking fail, or not. */
+void fake_cuda_refuse_pinning(bool refuse);
+
+#endif
