@@ -17,8 +17,8 @@
 #include "order/order.h"
 
 #define PRS_NONE UINT32_MAX
-#define PRS_MAIL_SLOTS \
-    32 /* records open per peer; at most half of PRS_IMMEDIATE_EPOCHS, so numbers never alias */
+/* Records open per peer: at most half of PRS_IMMEDIATE_EPOCHS, so that numbers never alias. */
+#define PRS_MAIL_SLOTS        64
 #define PRS_RECORD_VALUES_MAX 32
 #define PRS_STAGE_BYTES       1024
 #define PRS_STAGE_SLOTS       256
@@ -113,7 +113,7 @@ struct prs_mail_in {
     uint32_t applied; /* records below it are applied */
     uint32_t acked;   /* told to the sender */
     uint32_t arrived[PRS_IMMEDIATE_EPOCHS];
-    uint64_t present; /* bit per number modulo PRS_IMMEDIATE_EPOCHS */
+    uint64_t present; /* bit per number modulo PRS_MAIL_SLOTS */
     bool ack_in_flight, listed, reply_due;
     uint32_t reply_slot;
     uint64_t reply_value;
@@ -226,6 +226,7 @@ struct prs_orderer {
     struct prs_window *windows[PRS_WINDOWS_MAX];
     uint32_t windows_count;
     bool has_mailbox, has_immediate_signals;
+    bool signals_are_records; /* counted, or a fabric on which a written word may be seen half */
     uint32_t atomics_native, atomics_fetch_native; /* usable: bit per enum perseus_atomic */
     struct prs_immediate_layout immediate;
     struct prs_control_layout control_layout;

@@ -1,7 +1,7 @@
 #include "order/immediate.h"
 
 #define KIND_BITS      3u
-#define EPOCH_BITS     6u
+#define EPOCH_BITS     7u
 #define REPLY_BITS     8u
 #define VALUE_BITS_MAX 24u
 #define SLOT_BITS_MAX  32u

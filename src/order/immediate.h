@@ -1,7 +1,7 @@
 /*
  * order/immediate.h: what the bits of a put's immediate mean.
  *
- *   low to high:  kind (3) | sender rank (rank_bits) | epoch (6) or reply slot (8) | signal payload
+ *   low to high:  kind (3) | sender rank (rank_bits) | epoch (7) or reply slot (8) | signal payload
  *
  * The signal payload is op (1) | value (value_bits) | slot (slot_bits), slot being the signal
  * word's index in the target's first window. A signal that does not fit goes as a record.
@@ -22,7 +22,7 @@ enum prs_immediate_kind {
     PRS_IMMEDIATE_SIGNAL   /* a counted put that is its signal's only payload */
 };
 
-#define PRS_IMMEDIATE_EPOCHS  64 /* epoch numbers are carried modulo this */
+#define PRS_IMMEDIATE_EPOCHS  128 /* epoch numbers are carried modulo this */
 #define PRS_IMMEDIATE_REPLIES 256
 
 struct prs_immediate_layout {

@@ -121,7 +121,7 @@ static void on_arrival(struct prs_orderer *orderer, const struct prs_immediate *
         return;
     }
     if (what->kind == PRS_IMMEDIATE_RECORD) {
-        in->present |= UINT64_C(1) << what->epoch;
+        in->present |= UINT64_C(1) << what->epoch % PRS_MAIL_SLOTS;
         return;
     }
     if (what->kind == PRS_IMMEDIATE_SIGNAL) {
@@ -236,13 +236,13 @@ static bool apply_ready(struct prs_orderer *orderer, struct prs_mail_in *in)
         (const struct prs_record *)(void *)(orderer->control + orderer->control_layout.mail) +
         (size_t)in->sender * PRS_MAIL_SLOTS;
     bool did = false;
-    while (!in->reply_due && (in->present >> (in->applied % PRS_IMMEDIATE_EPOCHS) & 1) != 0) {
+    while (!in->reply_due && (in->present >> in->applied % PRS_MAIL_SLOTS & 1) != 0) {
         const struct prs_record *record = &mail[in->applied % PRS_MAIL_SLOTS];
         if (!orderer->mode->may_apply(in, record)) {
             break;
         }
         apply_record(orderer, in, record);
-        in->present &= ~(UINT64_C(1) << (in->applied % PRS_IMMEDIATE_EPOCHS));
+        in->present &= ~(UINT64_C(1) << in->applied % PRS_MAIL_SLOTS);
         in->arrived[in->applied % PRS_IMMEDIATE_EPOCHS] = 0;
         in->applied++;
         did = true;

@@ -6,12 +6,13 @@
  *
  * Vocabulary
  *   epoch    per peer; a fence ends it. An operation of epoch e, that must be `after` epoch a <= e,
- * may take effect once every operation of epochs below a has completed. Plain puts are after the
- * last fence; the signal of a put_signal ends the epoch of its put and is after it. parked   an
- * operation that may not be posted yet, in its peer's bounded queue. record   a message into the
- * target's mailbox, which the target's own orderer applies in order: signals of `counted`, and
- * atomics where the fabric has none that are coherent with the CPU's. A record completes when the
- * target has acknowledged it.
+ *            may take effect once every operation of epochs below a has completed. Plain puts are
+ *            after the last fence; the signal of a put_signal ends the epoch of its put.
+ *   parked   an operation that may not be posted yet, in its peer's bounded queue.
+ *   record   a message into the target's mailbox, which the target's own orderer applies in order:
+ *            signals of `counted`, signals on fabrics that tear words, and atomics where the fabric
+ *            has none that are coherent with the CPU's. It completes when the target has
+ *            acknowledged it.
  *
  * Cost: a fence is O(1), one for all peers too (peers notice when next used). Per-peer state is
  * allocated on first use. Memory: docs/ordering.md has the table.
@@ -75,7 +76,9 @@ typedef void (*prs_complete_fn)(void *context, uint32_t token, enum perseus_stat
                                 uint64_t result);
 
 struct prs_orderer_config {
-    struct prs_endpoint *endpoint;  /* not owned; outlives the orderer */
+    /* Owned by the orderer once create returned OK: destroy closes it before it frees the memory
+     * that operations in flight may still read. */
+    struct prs_endpoint *endpoint;
     enum perseus_ordering ordering; /* resolved, not AUTO */
     uint32_t self, n_peers;         /* own rank, job size */
     uint32_t parked_max;            /* per peer, power of two; 0: 64 */

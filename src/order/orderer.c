@@ -76,6 +76,7 @@ enum perseus_status prs_orderer_create_with_mode(const struct prs_orderer_config
     orderer->mail_in = calloc(config->n_peers, sizeof *orderer->mail_in);
     orderer->has_mailbox =
         prs_immediate_layout(caps->immediate_bits, config->n_peers, &orderer->immediate);
+    orderer->signals_are_records = mode->counted || (caps->signals_tear && orderer->has_mailbox);
     orderer->has_immediate_signals =
         mode->counted && config->immediate_signal && orderer->immediate.slot_bits > 0;
     orderer->atomics_native = usable_atomics(config, caps, caps->atomics);
@@ -186,7 +187,7 @@ void prs_orderer_set_directory(struct prs_orderer *orderer, const unsigned char 
 
 uint32_t prs_orderer_vector_max(const struct prs_orderer *orderer)
 {
-    return orderer->mode->counted ? PRS_RECORD_VALUES_MAX : PRS_VECTOR_VALUES_MAX;
+    return orderer->signals_are_records ? PRS_RECORD_VALUES_MAX : PRS_VECTOR_VALUES_MAX;
 }
 
 enum perseus_ordering prs_orderer_mode(const struct prs_orderer *orderer)

@@ -140,7 +140,7 @@ static enum perseus_status word_item(struct prs_orderer *orderer, struct prs_ord
     bool set = word->op == PERSEUS_ATOMIC_SET && !word->fetch;
     uint32_t native = word->fetch ? orderer->atomics_fetch_native : orderer->atomics_native;
     bool narrow = word->bytes != sizeof(uint64_t); /* fabrics have 8-byte words only */
-    if (orderer->mode->counted || narrow || (!set && (native >> word->op & 1) == 0)) {
+    if (orderer->signals_are_records || narrow || (!set && (native >> word->op & 1) == 0)) {
         return record_word(orderer, peer, word, job, out);
     }
     enum perseus_status status = pending_item(orderer, peer, job, word->fetch, out);
@@ -169,7 +169,7 @@ static enum perseus_status vector_item(struct prs_orderer *orderer, struct prs_o
                                        struct prs_item *out)
 {
     enum perseus_status status;
-    if (orderer->mode->counted) {
+    if (orderer->signals_are_records) {
         status = prs_record_item(orderer, peer, job, out);
         if (status != PERSEUS_OK) {
             return status;

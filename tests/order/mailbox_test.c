@@ -217,6 +217,33 @@ static void test_fetch_completes_with_reply_and_acknowledgement(void **state)
     bench_finish(&bench);
 }
 
+/* Where a written word may be seen half, the target's CPU writes signals; order is the wire's as before. */
+static void test_signals_that_would_tear_are_records(void **state)
+{
+    (void)state;
+    struct fake_fabric *fake = fake_fabric_create();
+    struct prs_caps caps = fake->fabric.caps;
+    fake_fabric_destroy(fake);
+    caps.signals_tear = true;
+    struct bench bench;
+    bench_init(&bench, PERSEUS_ORDERING_FIFO, &caps, NULL);
+    assert_int_equal(bench_put_signal(&bench, 1, 300), PERSEUS_OK);
+    assert_int_equal(bench_posts(&bench), 2);
+    assert_int_equal(bench_post(&bench, 0)->flags & PRS_OP_IMMEDIATE, 0); /* puts are not counted */
+    assert_int_equal(decode(&bench, 1).kind, PRS_IMMEDIATE_RECORD);
+    assert_int_equal(prs_orderer_fence(bench.orderer, 1), PERSEUS_OK);
+    assert_int_equal(bench_signal(&bench, 1, 301), PERSEUS_OK);
+    assert_int_equal(bench_posts(&bench), 3); /* records keep their order: none waits for another */
+    assert_int_equal(bench_put(&bench, 1), PERSEUS_OK);
+    assert_int_equal(bench_posts(&bench),
+                     3); /* a put behind the fence waits until they are applied */
+    fake_complete_all(bench.fake);
+    acknowledge(&bench, 1, 2);
+    assert_int_equal(bench_posts(&bench), 4);
+    assert_int_equal(prs_orderer_vector_max(bench.orderer), PRS_RECORD_VALUES_MAX);
+    bench_finish(&bench);
+}
+
 static void test_malformed_arrivals_are_ignored(void **state)
 {
     (void)state;
@@ -275,6 +302,7 @@ int main(void)
         cmocka_unit_test(test_one_acknowledgement_is_in_flight_at_a_time),
         cmocka_unit_test(test_a_full_mailbox_parks_and_recovers),
         cmocka_unit_test(test_fetch_completes_with_reply_and_acknowledgement),
+        cmocka_unit_test(test_signals_that_would_tear_are_records),
         cmocka_unit_test(test_malformed_arrivals_are_ignored),
         cmocka_unit_test(test_codec_round_trips),
     };

@@ -297,15 +297,15 @@ static enum perseus_status take_memory(struct bench_pe *self)
         return PERSEUS_OUT_OF_MEMORY;
     }
     const uint64_t bytes[] = {source_bytes, payload_bytes, slots * sizeof(uint64_t),
-                              workload->n_pes * sizeof(uint64_t)};
-    void *memory[4];
-    for (size_t i = 0; i < 4; i++) {
+                              workload->n_pes * sizeof(uint64_t), sizeof(uint64_t)};
+    void *memory[sizeof bytes / sizeof bytes[0]];
+    for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++) {
         enum perseus_status status = perseus_malloc(self->pe, bytes[i], &memory[i]);
         if (status != PERSEUS_OK) {
             return status;
         }
     }
-    self->areas = (struct prs_bench_areas){memory[0], memory[1], memory[2], memory[3]};
+    self->areas = (struct prs_bench_areas){memory[0], memory[1], memory[2], memory[3], memory[4]};
     struct prs_rng rng = prs_rng_seeded(self->config->seed);
     for (uint64_t at = 0; at + sizeof(uint64_t) <= source_bytes; at += sizeof(uint64_t)) {
         uint64_t word = prs_rng_next(&rng);

@@ -65,6 +65,7 @@ static enum perseus_status submit_put(const struct prs_bench_sender *sender,
                            transfer->bytes, (int)transfer->target);
 }
 
+/* The bare message is a put of 8 bytes, whatever a signal costs on this fabric. */
 static enum perseus_status submit_put_and_bare_signal(const struct prs_bench_sender *sender,
                                                       const struct prs_bench_transfer *transfer)
 {
@@ -72,8 +73,8 @@ static enum perseus_status submit_put_and_bare_signal(const struct prs_bench_sen
     if (status != PERSEUS_OK) {
         return status;
     }
-    return perseus_signal_op(sender->pe, sender->areas.signals + transfer->slot, sender->round,
-                             PERSEUS_SIGNAL_SET, (int)transfer->target);
+    return perseus_put_nbi(sender->pe, sender->areas.signals + transfer->slot, sender->areas.round,
+                           sizeof(uint64_t), (int)transfer->target);
 }
 
 static enum perseus_status submit_put_signal(const struct prs_bench_sender *sender,
@@ -174,6 +175,7 @@ enum perseus_status prs_bench_sender_submit(struct prs_bench_sender *sender,
 {
     sender->protocol = protocol;
     sender->round = round;
+    *sender->areas.round = round; /* the round before has ended: nothing reads it now */
     begin_turn(sender);
     enum perseus_status status = submit_share(sender, 0);
     end_turn(sender);

@@ -35,7 +35,8 @@ const struct prs_bench_protocol_info *prs_bench_protocol_info(enum prs_bench_pro
 struct prs_bench_areas {
     unsigned char *source, *payload;
     uint64_t *signals;
-    uint64_t *ends; /* a word per sender: the last round without signals that it has ended */
+    uint64_t *ends;  /* a word per sender: the last round without signals that it has ended */
+    uint64_t *round; /* the round, as the source of bare messages */
 };
 
 struct prs_bench_sender;
