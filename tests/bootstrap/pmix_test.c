@@ -39,7 +39,7 @@ static void a_second_open_does_not_get_the_values_of_the_first(void **state)
 static void a_missing_pe_is_named(void **state)
 {
     (void)state;
-    setenv("PERSEUS_TIMEOUT_MS", "1000", 1);
+    setenv("PERSEUS_TIMEOUT_MS", "3000", 1);
     command_expect(NULL, MPIRUN "-n 3 PE miss 1", 3, "of this node's PEs not: PE 1.");
     unsetenv("PERSEUS_TIMEOUT_MS");
 }
