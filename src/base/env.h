@@ -39,6 +39,9 @@
       "counted: a put that is its signal's only payload carries it in its immediate")           \
     X(NATIVE_ATOMICS, "PERSEUS_NATIVE_ATOMICS", "0",                                            \
       "1: use the fabric's atomics even if they are not coherent with CPU atomics")             \
+    X(WHOLE_SIGNALS, "PERSEUS_WHOLE_SIGNALS", "1",                                              \
+      "0: write signals directly even where a waiter may see a word half-written (tcp, net); "  \
+      "right for programs that wait for equal or growing values only")                          \
     X(STAGE_BYTES, "PERSEUS_STAGE_BYTES", "4M",                                                 \
       "NVSHMEM transport: staging of device memory per PE and direction, a power of two")       \
     X(RANK, "PERSEUS_RANK", "", "set by perseus run")                                           \

@@ -6,7 +6,7 @@
 #include "core/affinity.h"
 #include "fabric/registry.h"
 
-#define PRS_TICKETS_COUNT                                                  \
+#define PRS_TICKETS_COUNT \
     1024 /* threads of a PE that may wait at once; more of them take turns \
           */
 
@@ -110,6 +110,7 @@ static enum perseus_status prs_channel_open_orderer(struct prs_channel *channel,
         .parked_max = settings->parked_max,
         .immediate_signal = settings->immediate_signal,
         .native_atomics = settings->native_atomics,
+        .torn_signals = !settings->whole_signals,
         .complete = prs_proxy_complete,
         .context = channel->tickets,
         .log = channel->log,

@@ -176,6 +176,9 @@ enum perseus_status prs_settings_read(const struct perseus_attr *attr, const str
         status = prs_env_bool(PRS_ENV_NATIVE_ATOMICS, log, &s.native_atomics);
     }
     if (status == PERSEUS_OK) {
+        status = prs_env_bool(PRS_ENV_WHOLE_SIGNALS, log, &s.whole_signals);
+    }
+    if (status == PERSEUS_OK) {
         status = prs_settings_faulty(log, &s);
     }
     if (status == PERSEUS_OK) {

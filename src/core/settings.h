@@ -20,7 +20,7 @@ struct prs_settings {
     uint32_t timeout_ms;
     uint32_t pes_per_node;
     uint32_t parked_max;
-    bool immediate_signal, native_atomics;
+    bool immediate_signal, native_atomics, whole_signals;
     bool is_faulty; /* a link or an adversary is asked for */
     struct prs_faulty_config faulty;
     struct prs_backoff backoff; /* backoff.cpu counts with PRS_PIN_CPU */

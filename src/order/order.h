@@ -84,6 +84,7 @@ struct prs_orderer_config {
     uint32_t parked_max;            /* per peer, power of two; 0: 64 */
     bool immediate_signal; /* counted: single-payload signals ride in the put's immediate */
     bool native_atomics;   /* use the fabric's even if not CPU-coherent */
+    bool torn_signals;     /* write signals directly even where caps.signals_tear */
     prs_complete_fn complete;
     prs_apply_fn apply;
     void *context; /* of both callbacks */

@@ -76,7 +76,8 @@ enum perseus_status prs_orderer_create_with_mode(const struct prs_orderer_config
     orderer->mail_in = calloc(config->n_peers, sizeof *orderer->mail_in);
     orderer->has_mailbox =
         prs_immediate_layout(caps->immediate_bits, config->n_peers, &orderer->immediate);
-    orderer->signals_are_records = mode->counted || (caps->signals_tear && orderer->has_mailbox);
+    orderer->signals_are_records =
+        mode->counted || (caps->signals_tear && orderer->has_mailbox && !config->torn_signals);
     orderer->has_immediate_signals =
         mode->counted && config->immediate_signal && orderer->immediate.slot_bits > 0;
     orderer->atomics_native = usable_atomics(config, caps, caps->atomics);
