@@ -50,7 +50,8 @@ static enum perseus_status create(int size, const unsigned char *secret, const s
 {
     struct prs_hub *hub = calloc(1, sizeof *hub);
     if (hub == NULL) {
-        return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for the hub of %d PEs", size);
+        prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for the hub of %d PEs", size);
+        return PERSEUS_OUT_OF_MEMORY;
     }
     hub->log = log != NULL ? *log : (struct prs_log){.pe = -1};
     hub->clock = prs_clock_monotonic();

@@ -62,15 +62,20 @@ static struct answer *create_answer(void)
     return answer;
 }
 
+static void destroy_answer(struct answer *answer)
+{
+    pthread_cond_destroy(&answer->arrived);
+    pthread_mutex_destroy(&answer->mutex);
+    free(answer);
+}
+
 static void leave_answer(struct answer *answer)
 {
     pthread_mutex_lock(&answer->mutex);
     bool is_last = --answer->n_owners == 0;
     pthread_mutex_unlock(&answer->mutex);
     if (is_last) {
-        pthread_cond_destroy(&answer->arrived);
-        pthread_mutex_destroy(&answer->mutex);
-        free(answer);
+        destroy_answer(answer);
     }
 }
 
@@ -279,13 +284,15 @@ static enum perseus_status fence(struct prs_pmix *pmix, const char *key, uint64_
     pmix_info_t info;
     PMIX_INFO_CONSTRUCT(&info);
     PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
+    enum perseus_status status = PERSEUS_OK;
     pmix_status_t result = PMIx_Fence_nb(NULL, 0, &info, 1, on_fenced, answer);
-    if (result != PMIX_SUCCESS) {
-        on_fenced(result, answer); /* nobody else will */
+    if (result == PMIX_SUCCESS) {
+        status = await(pmix, answer, deadline_ns);
+        result = status == PERSEUS_OK ? answer->status : PMIX_SUCCESS;
+        leave_answer(answer);
+    } else {
+        destroy_answer(answer); /* no callback will come */
     }
-    enum perseus_status status = await(pmix, answer, deadline_ns);
-    result = status == PERSEUS_OK ? answer->status : PMIX_SUCCESS;
-    leave_answer(answer);
     PMIX_INFO_DESTRUCT(&info);
     if (status == PERSEUS_TIMEOUT) {
         return say_late(pmix, key);

@@ -104,11 +104,11 @@ enum perseus_status prs_unique_id_decode(const struct perseus_unique_id *id,
 void prs_unique_id_format(const struct perseus_unique_id *id, char out[PRS_UNIQUE_ID_TEXT_BYTES])
 {
     static const char digits[] = "0123456789abcdef";
-    for (int i = 0; i < PERSEUS_UNIQUE_ID_BYTES; i++) {
+    for (size_t i = 0; i < PERSEUS_UNIQUE_ID_BYTES; i++) {
         out[2 * i] = digits[id->bytes[i] >> 4];
         out[2 * i + 1] = digits[id->bytes[i] & 15];
     }
-    out[2 * PERSEUS_UNIQUE_ID_BYTES] = '\0';
+    out[PRS_UNIQUE_ID_TEXT_BYTES - 1] = '\0';
 }
 
 static int digit_value(char digit)
@@ -127,7 +127,7 @@ enum perseus_status prs_unique_id_parse(const char *text, const struct prs_log *
 {
     struct perseus_unique_id id;
     bool is_good = strlen(text) == PRS_UNIQUE_ID_TEXT_BYTES - 1;
-    for (int i = 0; is_good && i < PERSEUS_UNIQUE_ID_BYTES; i++) {
+    for (size_t i = 0; is_good && i < PERSEUS_UNIQUE_ID_BYTES; i++) {
         int high = digit_value(text[2 * i]), low = digit_value(text[2 * i + 1]);
         is_good = high >= 0 && low >= 0;
         id.bytes[i] = (unsigned char)((unsigned)high << 4 | (unsigned)low);

@@ -45,6 +45,7 @@ void command_start(struct command *command, int (*main)(int argc, char **argv), 
                        : strcmp(word, "DIR") == 0 ? command->directory
                                                   : word;
     }
+    assert_true(argc > 0);
     command->pid = fork();
     assert_true(command->pid >= 0);
     if (command->pid == 0) {

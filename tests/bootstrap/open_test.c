@@ -149,6 +149,18 @@ static void wrong_environments_are_clear_errors(void **state)
     }
 }
 
+/* This program is linked with the stand-in for PMIx. N PEs that each run alone would be worse. */
+static void a_pmix_job_without_pmix_is_an_error(void **state)
+{
+    (void)state;
+    struct perseus_attr attr = {0};
+    setenv("PMIX_RANK", "0", 1);
+    open_with(&attr, PERSEUS_NOT_SUPPORTED, "install libpmix-dev");
+    unsetenv("PMIX_RANK");
+    attr.bootstrap = PERSEUS_BOOTSTRAP_PMIX;
+    open_with(&attr, PERSEUS_NOT_SUPPORTED, "install libpmix-dev");
+}
+
 static void an_unknown_launcher_is_worth_a_word(void **state)
 {
     (void)state;
@@ -167,6 +179,7 @@ int main(void)
         cmocka_unit_test_setup(the_launchers_socket_comes_first, clear_environment),
         cmocka_unit_test_setup(a_unique_id_comes_by_attribute_or_environment, clear_environment),
         cmocka_unit_test_setup(wrong_environments_are_clear_errors, clear_environment),
+        cmocka_unit_test_setup(a_pmix_job_without_pmix_is_an_error, clear_environment),
         cmocka_unit_test_setup(an_unknown_launcher_is_worth_a_word, clear_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,7 +77,7 @@ static int take_frame(struct prs_star *star, int slot, struct prs_wire_header *o
                       struct prs_wire_failed *out_failed)
 {
     unsigned char frame[PRS_WIRE_HEADER_BYTES + PRS_WIRE_FAILED_BYTES];
-    const unsigned char *at;
+    const unsigned char *at = NULL;
     size_t n = prs_star_output(star, slot, &at);
     if (n == 0) {
         return 0;
