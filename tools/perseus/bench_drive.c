@@ -123,7 +123,7 @@ static bool measure_cell(struct drive *drive, uint32_t cell)
     bool is_empty = exchange.n_taking_part == 0;
     prs_bench_exchange_destroy(&exchange);
     for (uint32_t repeat = 0; repeat < drive->setup->repeat && !is_empty; repeat++) {
-        uint32_t order[PERSEUS_ORDERING_COUNT];
+        uint32_t order[PERSEUS_ORDERING_COUNT] = {0};
         shuffle(&drive->rng, order, drive->n_jobs);
         for (uint32_t i = 0; i < drive->n_jobs; i++) {
             struct prs_bench_turn turn;

@@ -143,9 +143,9 @@ void prs_lf_caps_atomics(const struct fi_info *info, struct fid_domain *domain,
     if (!(info->caps & FI_ATOMIC)) {
         return;
     }
-    for (uint8_t atomic = PERSEUS_ATOMIC_SET; atomic <= PERSEUS_ATOMIC_COMPARE_SWAP; atomic++) {
+    for (int atomic = PERSEUS_ATOMIC_SET; atomic <= PERSEUS_ATOMIC_COMPARE_SWAP; atomic++) {
         bool compares = atomic == PERSEUS_ATOMIC_COMPARE_SWAP;
-        enum fi_op op = prs_lf_atomic_op(atomic);
+        enum fi_op op = prs_lf_atomic_op((uint8_t)atomic);
         struct fi_atomic_attr attr;
         if (!compares && fi_query_atomic(domain, FI_UINT64, op, &attr, 0) == 0) {
             caps->atomics |= 1u << atomic;
