@@ -373,7 +373,7 @@ static enum perseus_status prs_pmix_allgather(struct prs_bootstrap *bootstrap, c
     uint64_t deadline_ns = deadline_of(pmix);
     char key[48];
     snprintf(key, sizeof key, "perseus.%u.%u", pmix->instance, pmix->n_calls++);
-    enum perseus_status status = put(pmix, key, send, bytes);
+    enum perseus_status status = has_lost(pmix) ? say_lost(pmix) : put(pmix, key, send, bytes);
     if (status == PERSEUS_OK) {
         status = fence(pmix, key, deadline_ns);
     }

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-enum { COMMAND_OUTPUT_BYTES = 16384, COMMAND_PATH_BYTES = 128 };
+enum { COMMAND_OUTPUT_BYTES = 16384, COMMAND_PATH_BYTES = 128, COMMAND_ANY_EXIT = -1 };
 
 struct command {
     pid_t pid;
@@ -25,7 +25,8 @@ int command_end(struct command *command);
 /* Removes the directory. */
 void command_clean(struct command *command);
 
-/* All of it; asserts the exit code and that the output has `output` in it. */
+/* All of it; asserts the exit code, unless it is COMMAND_ANY_EXIT, and that the output has `output` in
+ * it. */
 void command_expect(int (*main)(int argc, char **argv), const char *words, int exit_code,
                     const char *output);
 

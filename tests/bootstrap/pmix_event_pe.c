@@ -28,7 +28,7 @@ int main(void)
         puts("cannot open");
         return 1;
     }
-    bool is_right = job_gather(bootstrap, 0, 8) == PERSEUS_OK;
+    enum perseus_status before = job_gather(bootstrap, 0, 8);
     notify(PMIX_ERR_PROC_ABORTED_BY_SIG, &self, "another-job", 0);
     notify(PMIX_ERR_PROC_ABORTED_BY_SIG, &self, self.nspace, 1);
     notify(PMIX_ERR_PROC_TERM_WO_SYNC, &self, self.nspace, 0); /* in consequence */
@@ -36,10 +36,11 @@ int main(void)
         job_sleep_ms(1);
         waited_ms++;
     }
-    is_right = is_right && lost == 1;
-    is_right = is_right && job_gather(bootstrap, 1, 8) == PERSEUS_PEER_LOST;
+    enum perseus_status after = job_gather(bootstrap, 1, 8);
     PMIx_Finalize(NULL, 0);
     bootstrap->ops->close(bootstrap);
-    printf("told of %d: %s\n", lost, is_right ? "right" : "wrong");
+    bool is_right = before == PERSEUS_OK && lost == 1 && after == PERSEUS_PEER_LOST;
+    printf("told of %d: %s (before %s, after %s)\n", lost, is_right ? "right" : "wrong",
+           perseus_status_name(before), perseus_status_name(after));
     return is_right ? 0 : 1;
 }
