@@ -107,20 +107,29 @@ void prs_plugin_destroy(struct prs_plugin *plugin)
     free(plugin);
 }
 
+/* Looking at a fabric costs system calls, so while requests stream in, it is done once for several of
+ * them; and at the host's side, which is seldom used, once for several looks at the proxy's. */
+#define BUSY_ROUNDS_PER_POLL 8
+#define POLLS_PER_HOST_POLL  16
+
 enum perseus_status prs_plugin_progress(struct prs_plugin *plugin)
 {
-    enum perseus_status status = PERSEUS_OK;
-    for (int side = PRS_SIDE_COUNT - 1; side >= 0 && status == PERSEUS_OK; side--) {
-        struct prs_route *route = &plugin->routes[side];
-        bool did;
-        /* The host's side is busy with its own user thread when its lock is taken. */
-        if (side == PRS_SIDE_PROXY) {
-            prs_route_lock(route);
-        } else if (pthread_mutex_trylock(&route->lock) != 0) {
-            continue;
-        }
-        status = prs_route_progress(route, &did);
-        prs_route_unlock(route);
+    struct prs_route *proxy = &plugin->routes[PRS_SIDE_PROXY];
+    struct prs_route *host = &plugin->routes[PRS_SIDE_HOST];
+    uint32_t submitted = atomic_load_explicit(&proxy->submitted, memory_order_relaxed);
+    bool did, busy = submitted != plugin->seen_submitted;
+    plugin->seen_submitted = submitted;
+    if (busy && ++plugin->busy_rounds % BUSY_ROUNDS_PER_POLL != 0) {
+        return PERSEUS_OK;
+    }
+    prs_route_lock(proxy);
+    enum perseus_status status = prs_route_progress(proxy, &did);
+    prs_route_unlock(proxy);
+    /* When its lock is taken, its own user thread drives it. */
+    if (status == PERSEUS_OK && ++plugin->polls % POLLS_PER_HOST_POLL == 0 &&
+        pthread_mutex_trylock(&host->lock) == 0) {
+        status = prs_route_progress(host, &did);
+        prs_route_unlock(host);
     }
     return status;
 }

@@ -364,6 +364,7 @@ enum perseus_status prs_route_submit(struct prs_route *route, struct prs_request
     if (status == PERSEUS_OK) {
         prs_sequence_add(&link->sequence, what, word);
         link->unsettled = true;
+        atomic_fetch_add_explicit(&route->submitted, 1, memory_order_relaxed);
     }
     return status;
 }

@@ -52,6 +52,7 @@ struct prs_route {
     struct prs_orderer *orderer;
     struct prs_link *links; /* by PE */
     uint32_t n_pes;
+    _Atomic uint32_t submitted; /* requests so far, staged ones too; a hint: relaxed */
     struct prs_sequence_rules rules;
     struct prs_token tokens[PRS_ROUTE_TOKENS];
     uint32_t token_free;

@@ -49,6 +49,7 @@ static enum perseus_status request(struct prs_staging *stage, int pe, uint64_t p
     while (status == PERSEUS_OK && !stage->peers[pe].lost) {
         *out = prs_staging_reserve(stage, pe, PRS_STAGE_REQUEST, payload_bytes);
         if (*out != NULL) {
+            atomic_fetch_add_explicit(&route->submitted, 1, memory_order_relaxed);
             return PERSEUS_OK;
         }
         status = prs_route_turn(route, &patience, "room in the staging ring", (uint32_t)pe);

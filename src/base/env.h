@@ -27,8 +27,10 @@
     X(LINK, "PERSEUS_LINK", "", "delay decorator: latency=5us,bandwidth=25G,jitter=1us")        \
     X(ADVERSARY, "PERSEUS_ADVERSARY", "",                                                       \
       "adversary decorator: seed=1,reorder=1,again=0.1,error=0,fail_nth=0")                     \
-    X(PROXY_SPIN, "PERSEUS_PROXY_SPIN", "200", "idle proxy steps before it yields")             \
-    X(PROXY_YIELD, "PERSEUS_PROXY_YIELD", "100", "idle yields before it sleeps")                \
+    X(PROXY_SPIN, "PERSEUS_PROXY_SPIN", "",                                                     \
+      "idle proxy steps before it yields; empty: 2000, or none where PEs share CPUs")           \
+    X(PROXY_YIELD, "PERSEUS_PROXY_YIELD", "",                                                   \
+      "idle yields before it sleeps; empty: 100, or 5 where PEs share CPUs")                    \
     X(PROXY_SLEEP_US, "PERSEUS_PROXY_SLEEP_US", "50", "first sleep of an idle proxy")           \
     X(PROXY_SLEEP_MAX_US, "PERSEUS_PROXY_SLEEP_MAX_US", "1000",                                 \
       "sleeps of a proxy with nothing in flight double up to it")                               \
@@ -44,6 +46,10 @@
       "right for programs that wait for equal or growing values only")                          \
     X(STAGE_BYTES, "PERSEUS_STAGE_BYTES", "4M",                                                 \
       "NVSHMEM transport: staging of device memory per PE and direction, a power of two")       \
+    X(PROFILE_DIR, "PERSEUS_PROFILE_DIR", "",                                                   \
+      "set by perseus nvshmem-profile: where the profiler's records go")                        \
+    X(PROFILE_INNER, "PERSEUS_PROFILE_INNER", "",                                               \
+      "set by perseus nvshmem-profile: folder or file of the transport to profile")             \
     X(RANK, "PERSEUS_RANK", "", "set by perseus run")                                           \
     X(SIZE, "PERSEUS_SIZE", "", "set by perseus run")                                           \
     X(BOOTSTRAP_FD, "PERSEUS_BOOTSTRAP_FD", "", "set by perseus run")                           \

@@ -1,6 +1,6 @@
 /* harness_test.c: the whole contract against the built files, both interfaces, every ordering mode,
  * over fabrics that reorder and refuse all that they may. Arguments: a lane (see lanes), and
- * optionally a seed. */
+ * optionally a seed and one of the works. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static void enter(struct host_pe *pe, void *argument)
     fake_cuda_enter();
 }
 
-static int run_lane(const struct lane *lane, uint64_t seed)
+static int run_lane(const struct lane *lane, uint64_t seed, const char *only)
 {
     char adversary[128];
     snprintf(adversary, sizeof adversary, lane->adversary, (unsigned long long)seed);
@@ -73,6 +73,9 @@ static int run_lane(const struct lane *lane, uint64_t seed)
     set("PERSEUS_STAGE_BYTES", lane->processes ? "" : "64K"); /* small: it wraps and fills */
     int failures = 0;
     for (size_t i = 0; i < sizeof works / sizeof works[0]; i++) {
+        if (only != NULL && strcmp(only, works[i].name) != 0) {
+            continue;
+        }
         for (int major = 3; major <= 4; major++) {
             if (lane->processes && i % 2 == (size_t)major % 2) {
                 continue; /* real providers take a second to start: one interface each will do */
@@ -110,9 +113,9 @@ int main(int argc, char **argv)
     uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
     for (size_t i = 0; argc > 1 && i < sizeof lanes / sizeof lanes[0]; i++) {
         if (strcmp(argv[1], lanes[i].name) == 0) {
-            return run_lane(&lanes[i], seed) == 0 ? 0 : 1;
+            return run_lane(&lanes[i], seed, argc > 3 ? argv[3] : NULL) == 0 ? 0 : 1;
         }
     }
-    fprintf(stderr, "usage: %s LANE [SEED]\n", argv[0]);
+    fprintf(stderr, "usage: %s LANE [SEED [WORK]]\n", argv[0]);
     return 2;
 }

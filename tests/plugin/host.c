@@ -228,8 +228,13 @@ void *host_open(const char *file)
 {
     char path[512];
     snprintf(path, sizeof path, "%s/%s", PLUGIN_DIRECTORY, file);
+    if (getenv("PERSEUS_HARNESS_PRELOADED") != NULL) {
+        return dlopen(file, RTLD_NOW);
+    }
     void *preloaded = dlopen(path, RTLD_NOW);
-    void *library = preloaded != NULL ? dlopen(file, RTLD_NOW) : NULL;
+    const char *slash = strrchr(file, '/');
+    const char *soname = slash != NULL ? slash + 1 : file;
+    void *library = preloaded != NULL ? dlopen(soname, RTLD_NOW) : NULL;
     if (library == NULL) {
         fprintf(stderr, "%s\n", dlerror());
     }

@@ -35,7 +35,7 @@ struct host_memory {
 };
 
 struct host_spec {
-    const char *file; /* SONAME */
+    const char *file; /* SONAME, perhaps behind a folder */
     int version;      /* 30000, 40000 */
     int n_pes;
     bool processes;

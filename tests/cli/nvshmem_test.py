@@ -1,0 +1,149 @@
+"""perseus nvshmem-env, nvshmem-install, nvshmem-profile; the NVSHMEM under them is the harness or an empty shell."""
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+from program import ENVIRONMENT, PROGRAM, ProgramTest
+
+HARNESS = os.environ["PERSEUS_HARNESS"]
+PLUGINS = os.path.join(os.path.dirname(os.path.dirname(PROGRAM)), "lib", "nvshmem")
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+class Installation(tempfile.TemporaryDirectory):
+    """A folder that looks like an NVSHMEM of some interface."""
+
+    def __init__(self, major):
+        super().__init__()
+        self.files = [os.path.join(self.name, name) for name in
+                      ("libnvshmem_host.so.3", f"nvshmem_transport_libfabric.so.{major}",
+                       f"nvshmem_transport_ibrc.so.{major}", f"nvshmem_transport_ucx.so.{major}")]
+        for path in self.files:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("stock " + os.path.basename(path))
+
+
+class EnvTest(ProgramTest):
+    def lines_in_a_shell(self, *words, preload=""):
+        """What a shell has after eval "$(perseus nvshmem-env ...)"."""
+        script = 'eval "$("$0" nvshmem-env "$@")"; printf "%s\\n" "$LD_PRELOAD" "$NVSHMEM_REMOTE_TRANSPORT" ' \
+                 '"$NVSHMEM_HEAP_KIND" "$PERSEUS_PROVIDER" "$PERSEUS_ORDERING"'
+        env = {**os.environ, "LD_PRELOAD": preload}
+        done = subprocess.run(["sh", "-c", script, PROGRAM, *words], capture_output=True, text=True, env=env,
+                              check=True)
+        return done.stdout.split("\n")
+
+    def test_lines(self):
+        preload, transport, heap, provider, ordering = self.lines_in_a_shell(
+            "--transport", "ibrc", "--heap", "system", "--provider", "tcp", "--ordering", "drain")[:5]
+        self.assertEqual(preload.split(":"), [os.path.join(PLUGINS, f"nvshmem_transport_ibrc.so.{n}") for n in (3, 4)])
+        self.assertEqual((transport, heap, provider, ordering), ("ibrc", "SYSMEM", "tcp", "drain"))
+
+    def test_every_preloaded_file_has_its_name_as_soname(self):
+        for path in self.lines_in_a_shell()[0].split(":"):
+            out = subprocess.run(["readelf", "-d", path], capture_output=True, text=True, check=True).stdout
+            self.assertIn(f"soname: [{os.path.basename(path)}]", out)
+            symbols = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True)
+            self.assertEqual([line.split()[-1] for line in symbols.stdout.splitlines()], ["nvshmemt_init"])
+
+    def test_the_installed_interface_decides(self):
+        with Installation(4) as folder:
+            self.assertTrue(self.lines_in_a_shell("--nvshmem", folder)[0].endswith("libfabric.so.4"))
+        with Installation(7) as folder:
+            done = self.fails(1, "nvshmem-env", "--nvshmem", folder)
+            self.assertEqual(done.stdout, "")
+            for word in ("7", "3", "4"):
+                self.assertIn(word, done.stderr)
+
+    def test_mistakes(self):
+        self.fails(2, "nvshmem-env", "--transport", "ucx")
+        self.fails(2, "nvshmem-env", "--heap", "attic")
+        self.fails(1, "nvshmem-env", "--plugins", "/nonexistent")
+        self.fails(1, "nvshmem-env", "--nvshmem", "/nonexistent")
+
+
+class InstallTest(ProgramTest):
+    def test_installs_and_restores(self):
+        with Installation(3) as folder:
+            for _ in range(2):  # twice is once
+                self.ok("nvshmem-install", folder)
+                for name in ("libfabric", "ibrc"):
+                    file = f"nvshmem_transport_{name}.so.3"
+                    self.assertEqual(os.readlink(os.path.join(folder, file)), os.path.join(PLUGINS, file))
+                self.assertEqual(read(os.path.join(folder, "nvshmem_transport_ucx.so.3")),
+                                 "stock nvshmem_transport_ucx.so.3")
+                self.assertFalse(os.path.lexists(os.path.join(folder, "nvshmem_transport_libfabric.so.4")))
+            for _ in range(2):
+                self.ok("nvshmem-install", "--undo", folder)
+                for name in ("libfabric", "ibrc", "ucx"):
+                    file = f"nvshmem_transport_{name}.so.3"
+                    self.assertEqual(read(os.path.join(folder, file)), "stock " + file)
+            self.assertEqual(len(os.listdir(folder)), 4)
+
+    def test_where_there_was_none(self):
+        with Installation(4) as folder:
+            os.unlink(os.path.join(folder, "nvshmem_transport_ibrc.so.4"))
+            self.ok("nvshmem-install", folder)
+            self.assertTrue(os.path.islink(os.path.join(folder, "nvshmem_transport_ibrc.so.4")))
+            self.ok("nvshmem-install", "--undo", folder)
+            self.assertFalse(os.path.lexists(os.path.join(folder, "nvshmem_transport_ibrc.so.4")))
+
+    def test_refuses(self):
+        with Installation(7) as folder:
+            done = self.fails(1, "nvshmem-install", folder)
+            self.assertIn("interface 7", done.stderr)
+            self.assertEqual(len(os.listdir(folder)), 4)
+        with tempfile.TemporaryDirectory() as folder:
+            self.fails(1, "nvshmem-install", folder)
+        self.fails(2, "nvshmem-install")
+        if os.geteuid() != 0:
+            with Installation(3) as folder:
+                os.chmod(folder, 0o500)
+                self.fails(1, "nvshmem-install", folder)
+                os.chmod(folder, 0o700)
+
+
+class ProfileTest(ProgramTest):
+    def profile(self, folder, *words):
+        env = {"PERSEUS_HARNESS_PRELOADED": "1"}
+        return self.ok("nvshmem-profile", "--transport", "perseus", "--out", os.path.join(folder, "run"), *words, "--",
+                       HARNESS, "tcp-drain", "1", "storm", env=env)
+
+    def test_report_json_and_trace(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.profile(folder)
+            self.assertIn("expected speed-up", done.stdout)
+            document = json.loads(read(os.path.join(folder, "run.json")))
+            self.assertEqual(document["command"], "nvshmem-profile")
+            self.assertEqual([pe["pe"] for pe in document["pes"]], [0, 1, 2])
+            for pe in document["pes"]:
+                self.assertTrue(pe["transport"].startswith(PLUGINS))
+                self.assertGreater(pe["calls"]["quiet"]["calls"], 0)
+                self.assertGreater(pe["busy_us"], 0)
+                self.assertGreaterEqual(pe["expected_speedup"]["without_waiting"], 1)
+                self.assertEqual(len(pe["peers"]), 3)
+                self.assertEqual(sum(peer["calls"].get("amo", {"calls": 0})["calls"] for peer in pe["peers"]),
+                                 pe["calls"]["amo"]["calls"])
+            trace = json.loads(read(os.path.join(folder, "run.trace.json")))["traceEvents"]
+            calls = [event for event in trace if event["ph"] == "X"]
+            self.assertEqual({event["pid"] for event in calls}, {0, 1, 2})
+            total = sum(count["calls"] for pe in document["pes"] for count in pe["calls"].values())
+            self.assertEqual(len(calls) + sum(pe["events_lost"] for pe in document["pes"]), total)
+
+    def test_without_an_nvshmem_program(self):
+        done = self.fails(1, "nvshmem-profile", "--", "true")
+        self.assertIn("no PE used a remote transport", done.stderr)
+        self.assertEqual(subprocess.run([PROGRAM, "nvshmem-profile", "--", "sh", "-c", "exit 7"], env=ENVIRONMENT,
+                                        capture_output=True, check=False).returncode, 7)
+        self.fails(2, "nvshmem-profile")
+        self.fails(127, "nvshmem-profile", "--", "/nonexistent/program")
+
+
+if __name__ == "__main__":
+    unittest.main()

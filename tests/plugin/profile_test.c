@@ -1,0 +1,173 @@
+/* profile_test.c: the profiler around the real transport: nothing changes for the program, and every call of its
+ * proxy thread is on record. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "profile/record.h"
+#include "traffic.h"
+
+#define N_PES 3
+
+struct record {
+    struct prs_profile_head *head;
+    const struct prs_profile_peer *peers;
+    const struct prs_profile_event *events;
+    size_t bytes;
+};
+
+static struct record open_record(const char *directory, int pe)
+{
+    char path[256];
+    struct stat what;
+    struct record record;
+    snprintf(path, sizeof path, "%s/pe-%d.profile", directory, pe);
+    int file = open(path, O_RDONLY);
+    assert_true(file >= 0);
+    assert_int_equal(fstat(file, &what), 0);
+    record.bytes = (size_t)what.st_size;
+    record.head = mmap(NULL, record.bytes, PROT_READ, MAP_PRIVATE, file, 0);
+    close(file);
+    unlink(path);
+    assert_int_equal(record.head->magic, PRS_PROFILE_MAGIC);
+    assert_int_equal(record.bytes, prs_profile_bytes(record.head->n_pes, record.head->events_max));
+    record.peers = (const struct prs_profile_peer *)(record.head + 1);
+    record.events = (const struct prs_profile_event *)(record.peers + record.head->n_pes);
+    return record;
+}
+
+/* To every other PE: 5 puts of 1000 bytes, a fence, 2 signals; then quiet. */
+static void known_kernel(struct host_pe *pe, void *argument)
+{
+    (void)argument;
+    for (int target = 0; target < pe->n_pes; target++) {
+        for (int i = 0; i < 5 && target != pe->rank; i++) {
+            CHECK(pe, device_put(pe, target, 65536, pe->heap, 1000) == 0);
+        }
+    }
+    CHECK(pe, device_fence(pe) == 0);
+    for (int target = 0; target < pe->n_pes; target++) {
+        for (size_t i = 0; i < 2 && target != pe->rank; i++) {
+            CHECK(pe, device_amo(pe, target, PRS_ABI_AMO_SIGNAL_SET, (size_t)pe->rank * 64 + 8 * i,
+                                 8, 1, 0) == 0);
+        }
+    }
+    CHECK(pe, device_quiet(pe) == 0);
+}
+
+static void known(struct host_pe *pe, void *argument)
+{
+    host_on_proxy(pe, known_kernel, argument);
+    CHECK(pe, user_put(pe, (pe->rank + 1) % pe->n_pes, 70000, pe->heap, 64, false) == 0);
+}
+
+static void check_known(const struct record *record, int pe, int major)
+{
+    const struct prs_profile_head *head = record->head;
+    assert_int_equal(head->pe, pe);
+    assert_int_equal(head->n_pes, N_PES);
+    assert_int_equal(head->interface, major);
+    assert_int_equal(head->offers_fence, 1);
+    assert_true(head->finish_ns >= head->start_ns);
+    for (int peer = 0; peer < N_PES; peer++) {
+        const struct prs_profile_count *counts = record->peers[peer].counts;
+        int others = peer != pe;
+        assert_int_equal(counts[PRS_PROFILE_PUT].calls, 5 * others);
+        assert_int_equal(counts[PRS_PROFILE_PUT].bytes, 5000 * others);
+        assert_int_equal(counts[PRS_PROFILE_AMO].calls, 2 * others);
+        assert_int_equal(counts[PRS_PROFILE_FENCE].calls, others);
+        assert_true(counts[PRS_PROFILE_QUIET].calls >= 1);
+        assert_int_equal(record->peers[peer].put_sizes[9], 5 * others); /* 512 to 1023 */
+    }
+    assert_int_equal(head->fence_requests, 1);
+    assert_int_equal(head->fence_open, 10);
+    assert_int_equal(head->fence_open_max, 10);
+    assert_int_equal(head->peers_between_quiets, 2);
+    assert_int_equal(head->events_lost, 0);
+    uint64_t previous = 0;
+    for (uint64_t i = 0; i < head->events; i++) {
+        assert_true(record->events[i].start_ns >= previous);
+        assert_true(record->events[i].kind < PRS_PROFILE_KINDS);
+        previous = record->events[i].start_ns;
+    }
+}
+
+static void run_profiled(const char *directory, int major, host_body body, void *argument)
+{
+    setenv("PERSEUS_FABRIC", "loopback", 1);
+    setenv("PERSEUS_ORDERING", "deferred", 1);
+    setenv("PERSEUS_PROFILE_INNER", PLUGIN_DIRECTORY, 1);
+    setenv("PERSEUS_PROFILE_DIR", directory, 1);
+    const struct host_spec spec = {
+        .file = major == 3 ? "profile/nvshmem_transport_libfabric.so.3"
+                           : "profile/nvshmem_transport_libfabric.so.4",
+        .version = major * 10000,
+        .n_pes = N_PES,
+        .body = body,
+        .argument = argument,
+    };
+    assert_int_equal(host_run(&spec), 0);
+}
+
+static void test_every_call_is_on_record(void **state)
+{
+    for (int major = 3; major <= 4; major++) {
+        run_profiled(*state, major, known, NULL);
+        for (int pe = 0; pe < N_PES; pe++) {
+            struct record record = open_record(*state, pe);
+            check_known(&record, pe, major);
+            munmap(record.head, record.bytes);
+        }
+    }
+}
+
+static void test_the_program_does_not_notice(void **state)
+{
+    struct traffic traffic = {.seed = 5, .rounds = 4};
+    for (int major = 3; major <= 4; major++) {
+        run_profiled(*state, major, traffic_storm, &traffic);
+        run_profiled(*state, major, traffic_atomics, &traffic);
+        run_profiled(*state, major, traffic_shapes, &traffic);
+    }
+    for (int pe = 0; pe < N_PES; pe++) {
+        struct record record = open_record(*state, pe);
+        uint64_t put_signals = record.peers[(pe + 1) % N_PES].counts[PRS_PROFILE_PUT_SIGNAL].calls;
+        assert_int_equal(put_signals, 2); /* of traffic_shapes, the last run */
+        munmap(record.head, record.bytes);
+    }
+}
+
+static void test_without_a_place_to_write_the_program_runs_on(void **state)
+{
+    (void)state;
+    run_profiled("/nonexistent/place", 3, known, NULL);
+}
+
+static int make_directory(void **state)
+{
+    static char directory[] = "/tmp/perseus-profile-XXXXXX";
+    *state = mkdtemp(directory);
+    return *state == NULL;
+}
+
+static int remove_directory(void **state)
+{
+    return rmdir(*state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_call_is_on_record),
+        cmocka_unit_test(test_the_program_does_not_notice),
+        cmocka_unit_test(test_without_a_place_to_write_the_program_runs_on),
+    };
+    return cmocka_run_group_tests_name("NVSHMEM profiler", tests, make_directory, remove_directory);
+}
