@@ -27,8 +27,10 @@
     X(LINK, "PERSEUS_LINK", "", "delay decorator: latency=5us,bandwidth=25G,jitter=1us")        \
     X(ADVERSARY, "PERSEUS_ADVERSARY", "",                                                       \
       "adversary decorator: seed=1,reorder=1,again=0.1,error=0,fail_nth=0")                     \
-    X(PROXY_SPIN, "PERSEUS_PROXY_SPIN", "200", "idle proxy steps before it yields")             \
-    X(PROXY_YIELD, "PERSEUS_PROXY_YIELD", "100", "idle yields before it sleeps")                \
+    X(PROXY_SPIN, "PERSEUS_PROXY_SPIN", "",                                                     \
+      "idle proxy steps before it yields; empty: 2000, or none where PEs share CPUs")           \
+    X(PROXY_YIELD, "PERSEUS_PROXY_YIELD", "",                                                   \
+      "idle yields before it sleeps; empty: 100, or 5 where PEs share CPUs")                    \
     X(PROXY_SLEEP_US, "PERSEUS_PROXY_SLEEP_US", "50", "first sleep of an idle proxy")           \
     X(PROXY_SLEEP_MAX_US, "PERSEUS_PROXY_SLEEP_MAX_US", "1000",                                 \
       "sleeps of a proxy with nothing in flight double up to it")                               \

@@ -87,9 +87,11 @@ static enum perseus_status prs_pe_open_channel(struct perseus_pe *pe,
                                                const struct prs_settings *settings)
 {
     struct prs_contact self = {0};
+    struct prs_settings own = *settings;
+    prs_backoff_decide(&own.backoff, pe->peers->on_host);
     pe->contacts = calloc((size_t)pe->size, sizeof *pe->contacts);
     enum perseus_status status = pe->contacts != NULL
-                                     ? prs_channel_create(settings, pe->rank, pe->size, pe->heap,
+                                     ? prs_channel_create(&own, pe->rank, pe->size, pe->heap,
                                                           pe->buffers, prs_pe_log(pe), &pe->channel)
                                      : prs_fail(prs_pe_log(pe), PERSEUS_OUT_OF_MEMORY,
                                                 "no memory for the addresses of %d PEs", pe->size);

@@ -84,10 +84,11 @@ static void prs_peers_map_local(struct prs_peers *peers, const struct prs_identi
     peers->all_local = true;
     for (int pe = 0; pe < peers->size; pe++) {
         struct prs_peer *peer = &peers->peer[pe];
+        bool is_here = memcmp(all[pe].host, self->host, PRS_HOST_BYTES) == 0;
+        peers->on_host += is_here;
         if (pe == peers->self) {
             prs_peer_share(peer, self);
-        } else if (peer->node == peers->peer[peers->self].node &&
-                   memcmp(all[pe].host, self->host, PRS_HOST_BYTES) == 0) {
+        } else if (peer->node == peers->peer[peers->self].node && is_here) {
             prs_peer_map(peer, &all[pe], peers->heap_bytes);
             if (peer->base == NULL) {
                 prs_log(log, PERSEUS_LOG_INFO,

@@ -81,13 +81,33 @@ static enum perseus_status prs_settings_faulty(const struct prs_log *log, struct
     return status;
 }
 
+static enum perseus_status prs_settings_steps(enum prs_env_id id, const struct prs_log *log,
+                                              uint32_t *out)
+{
+    if (prs_env_text(id)[0] == '\0') {
+        *out = PRS_STEPS_AUTO;
+        return PERSEUS_OK;
+    }
+    return prs_settings_u32(0, "", id, 0, 1u << 30, log, out);
+}
+
+void prs_backoff_decide(struct prs_backoff *backoff, int pes_on_host)
+{
+    bool is_crowded = 2L * pes_on_host > sysconf(_SC_NPROCESSORS_ONLN);
+    if (backoff->spin_steps == PRS_STEPS_AUTO) {
+        backoff->spin_steps = is_crowded ? 0 : 2000;
+    }
+    if (backoff->yield_steps == PRS_STEPS_AUTO) {
+        backoff->yield_steps = is_crowded ? 5 : 100;
+    }
+}
+
 static enum perseus_status prs_settings_backoff(const struct prs_log *log, struct prs_settings *s)
 {
     enum perseus_status status =
-        prs_settings_u32(0, "", PRS_ENV_PROXY_SPIN, 0, 1u << 30, log, &s->backoff.spin_steps);
+        prs_settings_steps(PRS_ENV_PROXY_SPIN, log, &s->backoff.spin_steps);
     if (status == PERSEUS_OK) {
-        status =
-            prs_settings_u32(0, "", PRS_ENV_PROXY_YIELD, 0, 1u << 30, log, &s->backoff.yield_steps);
+        status = prs_settings_steps(PRS_ENV_PROXY_YIELD, log, &s->backoff.yield_steps);
     }
     if (status == PERSEUS_OK) {
         status =

@@ -9,6 +9,8 @@
 
 #define PRS_HEAP_BYTES_MAX ((uint64_t)1 << 46) /* what an address space has room for */
 
+#define PRS_STEPS_AUTO UINT32_MAX /* decided by prs_backoff_decide */
+
 enum prs_pin { PRS_PIN_NONE, PRS_PIN_CPU, PRS_PIN_NUMA };
 
 /* Texts belong to the caller's attributes or the environment: valid during init only. */
@@ -23,12 +25,16 @@ struct prs_settings {
     bool immediate_signal, native_atomics, whole_signals;
     bool is_faulty; /* a link or an adversary is asked for */
     struct prs_faulty_config faulty;
-    struct prs_backoff backoff; /* backoff.cpu counts with PRS_PIN_CPU */
+    struct prs_backoff backoff; /* backoff.cpu counts with PRS_PIN_CPU; steps may be AUTO */
     enum prs_pin pin;
 };
 
 /* `attr` may be NULL: the environment alone. */
 enum perseus_status prs_settings_read(const struct perseus_attr *attr, const struct prs_log *log,
                                       struct prs_settings *out);
+
+/* Fills steps that are AUTO: a proxy spins only where every PE of this host has a CPU for itself and one for its
+ * proxy; elsewhere it would spin in place of those that it waits for. */
+void prs_backoff_decide(struct prs_backoff *backoff, int pes_on_host);
 
 #endif

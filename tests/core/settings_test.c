@@ -159,6 +159,19 @@ static void test_wrong_environment(void **state)
     read_bad(NULL, "mood");
 }
 
+/* A proxy spins only where it does not spin in place of those that it waits for. */
+static void test_crowded_proxies_do_not_spin(void **state)
+{
+    (void)state;
+    struct prs_backoff backoff = {.spin_steps = PRS_STEPS_AUTO, .yield_steps = PRS_STEPS_AUTO};
+    prs_backoff_decide(&backoff, 1 << 20);
+    assert_int_equal(backoff.spin_steps, 0);
+    backoff.spin_steps = PRS_STEPS_AUTO;
+    prs_backoff_decide(&backoff, 0);
+    assert_int_equal(backoff.spin_steps, 2000);
+    assert_int_equal(backoff.yield_steps, 5); /* decided before, or by the user: stays */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +180,7 @@ int main(void)
         cmocka_unit_test_setup(test_attributes_win, clear),
         cmocka_unit_test_setup(test_wrong_attributes, clear),
         cmocka_unit_test_setup(test_wrong_environment, clear),
+        cmocka_unit_test(test_crowded_proxies_do_not_spin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
