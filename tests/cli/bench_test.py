@@ -59,7 +59,7 @@ class BenchTest(ProgramTest):
 
     def check_put_signal(self, document, cells, modes, kept):
         for key, kind in (("command", str), ("version", str), ("seed", int), ("fabric", str), ("provider", str),
-                          ("nodes", int), ("pes", int), ("rows", list)):
+                          ("nodes", int), ("pes", int), ("rows", list), ("counters", list)):
             self.assertIsInstance(document[key], kind, key)
         self.assertEqual(document["command"], "bench put-signal")
         rows = {(r["peers"], r["bytes"], r["transfers"], r["protocol"], r["vector"], r["ordering"]): r
@@ -122,6 +122,20 @@ class BenchTest(ProgramTest):
             self.check_row(row, PUT_SIGNAL_KEYS)
             if row["protocol"] == "coupled":
                 self.assertEqual(row["signals"], 4 * 9)
+
+    def test_stats(self):
+        document, done = self.json_of("bench", "put-signal", "--fabric", "loopback", "--transfers", 6, "--peers", 3,
+                                      "--orderings", "drain-peer,fifo", "--stats", *TINY)
+        for mode in ("drain-peer", "fifo"):
+            rows = {row["peer"]: row for row in document["counters"] if row["ordering"] == mode}
+            self.assertEqual(set(rows), {0, 1, 2, 3, None})
+            for key in ("puts", "put_bytes", "signals", "fences"):
+                self.assertEqual(sum(row[key] for peer, row in rows.items() if peer is not None), rows[None][key])
+                self.assertGreater(rows[1][key], 0)
+            self.assertEqual(rows[0]["puts"], 0)
+            self.assertEqual(rows[1]["drains"] > 0, mode == "drain-peer")
+            self.assertEqual(rows[1]["drain_ns"] > 0, mode == "drain-peer")
+            self.assertRegex(done.stdout, rf"(?m)^{mode} +3 +{rows[3]['puts']} +{rows[3]['put_bytes']} ")
 
     def test_group_size(self):
         for size, groups in (("1", 8), ("3", 3), ("all", 1), ("pe", 2)):

@@ -196,7 +196,9 @@ static bool run(struct prs_alltoall *bench)
     if (bench->results == NULL) {
         return false;
     }
-    bool is_told = prs_alltoall_print(bench);
+    bool is_told =
+        prs_alltoall_print(bench) &&
+        (!bench->setup.has_stats || prs_bench_print_counters(bench->results, &bench->modes));
     return prs_alltoall_write(bench) && is_told && prs_bench_is_right(bench->results);
 }
 

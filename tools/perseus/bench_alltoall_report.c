@@ -257,6 +257,8 @@ bool prs_alltoall_write(const struct prs_alltoall *bench)
     json_object_set_new(document, "top_k", json_integer(bench->top_k));
     json_object_set_new(document, "hidden", json_integer(bench->hidden));
     json_object_set_new(document, "rows", rows_json(bench));
+    json_object_set_new(document, "counters",
+                        prs_bench_counters_json(bench->results, &bench->modes));
     json_object_set_new(document, "fits", fits_json(bench));
     json_object_set_new(document, "unchanged_callers", unchanged_json(bench));
     return prs_json_write(document, bench->setup.json);

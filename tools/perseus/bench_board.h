@@ -46,14 +46,26 @@ struct prs_bench_board {
     struct prs_bench_gate all;     /* every PE of the job */
     struct prs_bench_gate players; /* those that take part in the cell; others skip its rounds */
     struct prs_bench_turn turn;
-    struct prs_bench_sample samples[]; /* see prs_bench_board_sample */
+    struct prs_bench_sample samples[]; /* see prs_bench_board_sample; counters follow */
 };
+
+static inline size_t prs_bench_board_samples(uint32_t n_pes)
+{
+    return (size_t)n_pes * PRS_BENCH_PROTOCOL_COUNT * PRS_BENCH_BURST_MAX;
+}
+
+/* PE 0's counters since its start, as of the last turn: toward each PE, then over all. */
+static inline struct perseus_stats *prs_bench_board_counters(struct prs_bench_board *board,
+                                                             uint32_t n_pes)
+{
+    return (struct perseus_stats *)(void *)&board->samples[prs_bench_board_samples(n_pes)];
+}
 
 static inline size_t prs_bench_board_bytes(uint32_t n_pes)
 {
-    return sizeof(struct prs_bench_board) + (size_t)n_pes * PRS_BENCH_PROTOCOL_COUNT *
-                                                PRS_BENCH_BURST_MAX *
-                                                sizeof(struct prs_bench_sample);
+    return sizeof(struct prs_bench_board) +
+           prs_bench_board_samples(n_pes) * sizeof(struct prs_bench_sample) +
+           ((size_t)n_pes + 1) * sizeof(struct perseus_stats);
 }
 
 static inline struct prs_bench_sample *prs_bench_board_sample(struct prs_bench_board *board,

@@ -106,8 +106,7 @@ static bool play_turn(struct drive *drive, uint32_t job, const struct prs_bench_
     for (uint32_t i = 0; i < turn->n_protocols; i++) {
         for (uint32_t round = 0; round < turn->burst; round++) {
             prs_bench_results_add(drive->results, turn->cell, drive->job_modes[job],
-                                  turn->protocols[i], drive->jobs[job].board,
-                                  drive->workload->n_pes, round);
+                                  turn->protocols[i], drive->jobs[job].board, round);
         }
     }
     return true;
@@ -162,6 +161,10 @@ static bool drive_jobs(struct drive *drive)
     drive->stop_fd = signalfd(-1, &stops, SFD_CLOEXEC);
     bool is_complete = drive->stop_fd >= 0 && start_jobs(drive) && measure(drive);
     for (uint32_t i = 0; i < drive->n_jobs; i++) {
+        if (is_complete) {
+            prs_bench_results_keep_counters(drive->results, drive->job_modes[i],
+                                            drive->jobs[i].board);
+        }
         is_complete &= prs_bench_job_end(&drive->jobs[i]);
     }
     if (drive->stop_fd >= 0) {
@@ -182,7 +185,8 @@ struct prs_bench_results *prs_bench_drive(const struct prs_bench_setup *setup,
         .log = prs_tool_log(),
         .rng = prs_rng_seeded(setup->seed),
     };
-    drive.results = prs_bench_results_create(workload->n_cells, modes->n, setup->repeat * BURST);
+    drive.results = prs_bench_results_create(workload->n_cells, modes->n, workload->n_pes,
+                                             setup->repeat * BURST);
     if (drive.results == NULL) {
         prs_log(&drive.log, PERSEUS_LOG_ERROR, "out of memory for the results");
         return NULL;

@@ -261,6 +261,17 @@ static enum perseus_status await_driver(int control)
     return n == 1 ? PERSEUS_OK : PERSEUS_CANCELED;
 }
 
+static enum perseus_status post_counters(struct bench_pe *self, struct prs_bench_board *board)
+{
+    uint32_t n_pes = self->config->workload->n_pes;
+    struct perseus_stats *counters = prs_bench_board_counters(board, n_pes);
+    enum perseus_status status = perseus_stats(self->pe, PERSEUS_ALL_PES, &counters[n_pes]);
+    for (uint32_t pe = 0; pe < n_pes && status == PERSEUS_OK; pe++) {
+        status = perseus_stats(self->pe, (int)pe, &counters[pe]);
+    }
+    return status;
+}
+
 static enum perseus_status play(struct bench_pe *self, struct prs_bench_board *board, int control)
 {
     uint32_t n_pes = self->config->workload->n_pes;
@@ -274,6 +285,9 @@ static enum perseus_status play(struct bench_pe *self, struct prs_bench_board *b
             return PERSEUS_OK;
         }
         status = play_turn(self, board);
+        if (status == PERSEUS_OK && self->self == 0) {
+            status = post_counters(self, board);
+        }
         if (status != PERSEUS_OK) {
             return status;
         }

@@ -196,6 +196,8 @@ static bool write_json(const struct prs_put_signal *bench)
     prs_bench_job_json(&bench->setup, &bench->modes, document);
     json_object_set_new(document, "all_send", json_boolean(bench->do_all));
     json_object_set_new(document, "rows", rows_json(bench));
+    json_object_set_new(document, "counters",
+                        prs_bench_counters_json(bench->results, &bench->modes));
     return prs_json_write(document, bench->setup.json);
 }
 
@@ -211,7 +213,9 @@ static bool run(struct prs_put_signal *bench)
     if (bench->results == NULL) {
         return false;
     }
-    bool is_told = prs_put_signal_print(bench);
+    bool is_told =
+        prs_put_signal_print(bench) &&
+        (!bench->setup.has_stats || prs_bench_print_counters(bench->results, &bench->modes));
     return write_json(bench) && is_told && prs_bench_is_right(bench->results);
 }
 

@@ -1,10 +1,13 @@
 #include "bench_results.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "json_out.h"
+#include "table.h"
 
 /* One cell, mode and protocol. */
 struct tally {
@@ -15,9 +18,10 @@ struct tally {
 };
 
 struct prs_bench_results {
-    uint32_t n_cells, n_modes, samples_max;
+    uint32_t n_cells, n_modes, n_pes, samples_max;
     struct tally *tallies;
-    double *samples; /* of all tallies */
+    double *samples;                /* of all tallies */
+    struct perseus_stats *counters; /* by mode: toward each PE, then over all */
 };
 
 static size_t n_tallies(const struct prs_bench_results *results)
@@ -26,7 +30,7 @@ static size_t n_tallies(const struct prs_bench_results *results)
 }
 
 struct prs_bench_results *prs_bench_results_create(uint32_t n_cells, uint32_t n_modes,
-                                                   uint32_t samples_max)
+                                                   uint32_t n_pes, uint32_t samples_max)
 {
     struct prs_bench_results *results = calloc(1, sizeof *results);
     if (results == NULL) {
@@ -34,11 +38,13 @@ struct prs_bench_results *prs_bench_results_create(uint32_t n_cells, uint32_t n_
     }
     results->n_cells = n_cells;
     results->n_modes = n_modes;
+    results->n_pes = n_pes;
     results->samples_max = samples_max;
     size_t n = n_tallies(results);
     results->tallies = calloc(n, sizeof *results->tallies);
     results->samples = calloc(n * 2 * samples_max, sizeof *results->samples);
-    if (results->tallies == NULL || results->samples == NULL) {
+    results->counters = calloc(n_modes * ((size_t)n_pes + 1), sizeof *results->counters);
+    if (results->tallies == NULL || results->samples == NULL || results->counters == NULL) {
         prs_bench_results_destroy(results);
         return NULL;
     }
@@ -54,6 +60,7 @@ void prs_bench_results_destroy(struct prs_bench_results *results)
     if (results != NULL) {
         free(results->tallies);
         free(results->samples);
+        free(results->counters);
         free(results);
     }
 }
@@ -67,11 +74,11 @@ static struct tally *tally_of(const struct prs_bench_results *results, uint32_t 
 
 void prs_bench_results_add(struct prs_bench_results *results, uint32_t cell, uint32_t mode,
                            enum prs_bench_protocol protocol, struct prs_bench_board *board,
-                           uint32_t n_pes, uint32_t round)
+                           uint32_t round)
 {
     struct tally *tally = tally_of(results, cell, mode, protocol);
     uint64_t start_ns = UINT64_MAX, end_ns = 0, seen_ns = 0;
-    for (uint32_t pe = 0; pe < n_pes; pe++) {
+    for (uint32_t pe = 0; pe < results->n_pes; pe++) {
         const struct prs_bench_sample *sample = prs_bench_board_sample(board, pe, protocol, round);
         if (sample->start_ns != 0 && sample->start_ns < start_ns) {
             start_ns = sample->start_ns;
@@ -89,6 +96,18 @@ void prs_bench_results_add(struct prs_bench_results *results, uint32_t cell, uin
     if (seen_ns != 0) {
         tally->seen_us[tally->n_seen++] = (double)(seen_ns - start_ns) / 1e3;
     }
+}
+
+static struct perseus_stats *counters_of(const struct prs_bench_results *results, uint32_t mode)
+{
+    return &results->counters[mode * ((size_t)results->n_pes + 1)];
+}
+
+void prs_bench_results_keep_counters(struct prs_bench_results *results, uint32_t mode,
+                                     struct prs_bench_board *board)
+{
+    memcpy(counters_of(results, mode), prs_bench_board_counters(board, results->n_pes),
+           ((size_t)results->n_pes + 1) * sizeof *results->counters);
 }
 
 static struct prs_percentiles percentiles_or_nan(double *samples, uint32_t n)
@@ -123,6 +142,95 @@ struct prs_bench_summary prs_bench_results_summary(const struct prs_bench_result
         .payload_errors = tally->payload_errors,
     };
 }
+
+/* ---- counters ---- */
+
+/* A counter as it is printed and written. */
+struct counter {
+    const char *title, *key;
+    size_t offset; /* in struct perseus_stats */
+};
+static const struct counter counters[] = {
+    {"puts", "puts", offsetof(struct perseus_stats, puts)},
+    {"bytes", "put_bytes", offsetof(struct perseus_stats, put_bytes)},
+    {"signals", "signals", offsetof(struct perseus_stats, signals)},
+    {"messages", "signal_messages", offsetof(struct perseus_stats, signal_messages)},
+    {"fences", "fences", offsetof(struct perseus_stats, fences)},
+    {"flagged", "fence_flags", offsetof(struct perseus_stats, fence_flags)},
+    {"drains", "drains", offsetof(struct perseus_stats, drains)},
+    {"drain ns", "drain_ns", offsetof(struct perseus_stats, drain_ns)},
+    {"AGAIN", "again", offsetof(struct perseus_stats, again)},
+    {"deferred", "deferred", offsetof(struct perseus_stats, deferred)},
+    {"most in flight", "in_flight_max", offsetof(struct perseus_stats, in_flight_max)},
+};
+enum { N_COUNTERS = sizeof counters / sizeof counters[0] };
+
+static uint64_t counter_value(const struct perseus_stats *stats, const struct counter *counter)
+{
+    uint64_t value;
+    memcpy(&value, (const char *)stats + counter->offset, sizeof value);
+    return value;
+}
+
+static void add_counters(struct prs_table *table, const char *mode, uint32_t pe, uint32_t n_pes,
+                         const struct perseus_stats *stats)
+{
+    prs_table_cell(table, "%s", mode);
+    if (pe < n_pes) {
+        prs_table_cell(table, "%u", pe);
+    } else {
+        prs_table_cell(table, "all");
+    }
+    for (size_t i = 0; i < N_COUNTERS; i++) {
+        prs_table_cell(table, "%llu", (unsigned long long)counter_value(stats, &counters[i]));
+    }
+}
+
+bool prs_bench_print_counters(const struct prs_bench_results *results,
+                              const struct prs_bench_modes *modes)
+{
+    struct prs_table_column columns[2 + N_COUNTERS] = {{"ordering", PRS_ALIGN_LEFT},
+                                                       {"to PE", PRS_ALIGN_RIGHT}};
+    for (size_t i = 0; i < N_COUNTERS; i++) {
+        columns[2 + i] = (struct prs_table_column){counters[i].title, PRS_ALIGN_RIGHT};
+    }
+    struct prs_table *table = prs_table_create(columns, 2 + N_COUNTERS);
+    if (table == NULL) {
+        return false;
+    }
+    for (uint32_t mode = 0; mode < modes->n; mode++) {
+        const char *name = perseus_ordering_name(modes->mode[mode].ordering);
+        for (uint32_t pe = 1; pe <= results->n_pes && modes->mode[mode].is_kept; pe++) {
+            add_counters(table, name, pe, results->n_pes, &counters_of(results, mode)[pe]);
+        }
+    }
+    printf("\nCounters of PE 0 over the whole run, all protocols and preparations\n\n");
+    bool is_printed = prs_table_print(table, stdout);
+    prs_table_destroy(table);
+    return is_printed;
+}
+
+json_t *prs_bench_counters_json(const struct prs_bench_results *results,
+                                const struct prs_bench_modes *modes)
+{
+    json_t *rows = json_array();
+    for (uint32_t mode = 0; mode < modes->n; mode++) {
+        for (uint32_t pe = 0; pe <= results->n_pes && modes->mode[mode].is_kept; pe++) {
+            const struct perseus_stats *stats = &counters_of(results, mode)[pe];
+            json_t *row =
+                json_pack("{s:s}", "ordering", perseus_ordering_name(modes->mode[mode].ordering));
+            json_object_set_new(row, "peer", pe < results->n_pes ? json_integer(pe) : json_null());
+            for (size_t i = 0; i < N_COUNTERS; i++) {
+                uint64_t value = counter_value(stats, &counters[i]);
+                json_object_set_new(row, counters[i].key, json_integer((json_int_t)value));
+            }
+            json_array_append_new(rows, row);
+        }
+    }
+    return rows;
+}
+
+/* ---- what the commands share in their reports ---- */
 
 bool prs_bench_is_right(const struct prs_bench_results *results)
 {

@@ -127,6 +127,8 @@ void prs_bench_setup_options(struct prs_bench_setup *setup, struct prs_option *o
         {"ctas", "N", "threads that submit on a sending PE (1)", parse_ctas, &setup->ctas},
         {"pes-per-node", "N", "PEs of one node; they do not send to each other (1)",
          prs_parse_count, &setup->pes_per_node},
+        {"stats", NULL, "print PE 0's counters toward every PE at the end", prs_parse_on,
+         &setup->has_stats},
         {"repeat", "N", "turns of every ordering mode (3)", prs_parse_count, &setup->repeat},
         {"timeout-ms", "N", "how long a turn may take (60000)", prs_parse_count,
          &setup->timeout_ms},

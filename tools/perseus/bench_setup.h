@@ -16,10 +16,11 @@ struct prs_bench_setup {
     uint32_t timeout_ms;
     bool protocols[PRS_BENCH_PROTOCOL_COUNT];
     bool orderings[PERSEUS_ORDERING_COUNT]; /* AUTO: the one that auto picks */
+    bool has_stats;                         /* the counters are printed too */
     bool has_vector, has_plain;             /* decoupled signals: as a vector, one by one */
 };
 
-#define PRS_BENCH_SETUP_OPTIONS 14
+#define PRS_BENCH_SETUP_OPTIONS 15
 void prs_bench_setup_init(struct prs_bench_setup *setup);
 /* The rows of the option table that fill *setup. */
 void prs_bench_setup_options(struct prs_bench_setup *setup, struct prs_option *out);
