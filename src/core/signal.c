@@ -8,7 +8,7 @@
 #include "core/wait.h"
 #include "fabric/word.h"
 
-#define PRS_VECTOR_DESCS_MAX                                            \
+#define PRS_VECTOR_DESCS_MAX \
     33 /* of one vector signal: 1 and its values, on the caller's stack \
         */
 #define PRS_VECTOR_COUNT_MAX ((PRS_VECTOR_DESCS_MAX - 1) * PRS_DESC_VALUES_MAX)

@@ -121,8 +121,9 @@ void run_alltoall(struct job *job)
         job->failures += errors;
         errors = sum_over_pes(errors);
         if (job->rank == 0) {
-            printf("{\"part\": \"alltoall\", \"tokens\": %d, \"us\": %.1f, \"payload_errors\": %d}\n",
-                   tokens[t], median(times, iterations), errors);
+            printf(
+                "{\"part\": \"alltoall\", \"tokens\": %d, \"us\": %.1f, \"payload_errors\": %d}\n",
+                tokens[t], median(times, iterations), errors);
         }
     }
     nvshmem_free(exchange.source);

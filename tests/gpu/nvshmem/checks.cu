@@ -52,7 +52,8 @@ __global__ static void fetch_all(uint64_t *ticket, uint64_t *marks, int *wrong)
 }
 
 /* One thread, one word of the next PE that only this PE touches. */
-__global__ static void fetch_codes(uint64_t *words, uint32_t *halves, int rank, int size, int *wrong)
+__global__ static void fetch_codes(uint64_t *words, uint32_t *halves, int rank, int size,
+                                   int *wrong)
 {
     int pe = (rank + 1) % size;
     uint64_t *word = words + rank;
@@ -228,7 +229,8 @@ __global__ static void barriers(int *counter, int size, int *wrong)
 static void check_collectives(struct job *job, int *wrong)
 {
     int n = 4096, bad = 0, size = job->size;
-    int *in = symmetric<int>((size_t)n * (size_t)size), *out = symmetric<int>((size_t)n * (size_t)size);
+    int *in = symmetric<int>((size_t)n * (size_t)size),
+        *out = symmetric<int>((size_t)n * (size_t)size);
     int *host = (int *)malloc((size_t)n * (size_t)size * sizeof(int));
     for (int i = 0; i < n * size; i++) {
         host[i] = job->rank * 1000 + i;
