@@ -118,7 +118,8 @@ void perseus_moe_expert_range(const struct perseus_moe *moe, int target, uint32_
                               uint32_t *out_count);
 
 /* Matrices of weight_dtype, row-major, one row per output, as checkpoints hold them. Borrowed: they
- * must stay unchanged until the layer is destroyed. */
+ * must stay unchanged until the layer is destroyed. With up right behind gate in memory, one product
+ * makes both, which is faster. */
 struct perseus_moe_expert {
     const void *gate; /* [intermediate, hidden]; unused in the two-matrix form */
     const void *up;   /* [intermediate, hidden] */

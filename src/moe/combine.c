@@ -104,10 +104,10 @@ enum perseus_status prs_moe_shared(struct prs_worker *worker, const struct prs_t
         if (status != PERSEUS_OK) {
             return status;
         }
+        const float *result = worker->bench.rows_out;
         pthread_mutex_lock(&round->add_mutex); /* with relaxed, answers are added meanwhile */
         for (size_t i = 0; i < items; i++) {
-            y[i] = index == 0 && !config->relaxed ? worker->bench.rows_out[i]
-                                                  : y[i] + worker->bench.rows_out[i];
+            y[i] = index == 0 && !config->relaxed ? result[i] : y[i] + result[i];
         }
         pthread_mutex_unlock(&round->add_mutex);
     }

@@ -1,7 +1,9 @@
 #include "moe/expert.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "moe/activation.h"
 #include "moe/bf16.h"
 
 enum perseus_status prs_expert_init(struct prs_expert *expert,
@@ -23,16 +25,22 @@ enum perseus_status prs_expert_init(struct prs_expert *expert,
                 "multiply bf16)",
                 config->hidden, config->intermediate);
         }
-        prs_bf16_row_to_f32(made.expanded, weights->up, each);
-        prs_bf16_row_to_f32(made.expanded + each, weights->down, each);
-        made.up = made.expanded;
-        made.down = made.expanded + each;
+        float *to = made.expanded;
         if (config->form == PERSEUS_MOE_SWIGLU) {
-            prs_bf16_row_to_f32(made.expanded + 2 * each, weights->gate, each);
-            made.gate = made.expanded + 2 * each;
+            made.gate = to;
+            prs_bf16_row_to_f32(to, weights->gate, each);
+            to += each;
         }
+        made.up = to;
+        prs_bf16_row_to_f32(to, weights->up, each);
+        made.down = to + each;
+        prs_bf16_row_to_f32(to + each, weights->down, each);
         made.type = PERSEUS_MOE_F32;
     }
+    size_t gate_bytes =
+        (size_t)config->hidden * config->intermediate * (made.type == PERSEUS_MOE_BF16 ? 2 : 4);
+    made.is_joined = config->form == PERSEUS_MOE_SWIGLU &&
+                     (const char *)made.gate + gate_bytes == (const char *)made.up;
     prs_expert_finish(expert);
     *expert = made;
     return PERSEUS_OK;
@@ -46,26 +54,27 @@ void prs_expert_finish(struct prs_expert *expert)
 
 uint64_t prs_expert_bench_bytes(const struct prs_moe_plan *plan)
 {
-    uint64_t rows = plan->config.tile_tokens;
-    return sizeof(float) * rows * 2 * ((uint64_t)plan->config.hidden + plan->config.intermediate);
+    uint64_t rows = prs_expert_steps(plan->config.tile_tokens);
+    return sizeof(float) * rows *
+           (2 * (uint64_t)plan->config.hidden + 3 * (uint64_t)plan->config.intermediate);
 }
 
 enum perseus_status prs_expert_bench_init(struct prs_expert_bench *bench,
                                           const struct prs_moe_plan *plan,
                                           const struct prs_log *log)
 {
-    size_t hidden = (size_t)plan->config.tile_tokens * plan->config.hidden;
-    size_t inner = (size_t)plan->config.tile_tokens * plan->config.intermediate;
+    size_t rows = prs_expert_steps(plan->config.tile_tokens);
+    size_t hidden = rows * plan->config.hidden, inner = rows * plan->config.intermediate;
     struct prs_expert_bench made = {.config = &plan->config};
     enum perseus_status status = prs_gemm_create(log, &made.gemm);
     if (status != PERSEUS_OK) {
         return status;
     }
-    made.rows_in = malloc(hidden * sizeof(float));
-    made.rows_out = malloc(hidden * sizeof(float));
-    made.gate = malloc(inner * sizeof(float));
-    made.inner = malloc(inner * sizeof(float));
-    if (made.rows_in == NULL || made.rows_out == NULL || made.gate == NULL || made.inner == NULL) {
+    made.rows_in = calloc(hidden, sizeof(float));
+    made.rows_out = calloc(hidden, sizeof(float));
+    made.outer = calloc(2 * inner, sizeof(float));
+    made.inner = calloc(inner, sizeof(float));
+    if (made.rows_in == NULL || made.rows_out == NULL || made.outer == NULL || made.inner == NULL) {
         prs_expert_bench_finish(&made);
         return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "moe: no memory for tiles of %u tokens",
                         plan->config.tile_tokens);
@@ -79,24 +88,22 @@ void prs_expert_bench_finish(struct prs_expert_bench *bench)
     prs_gemm_destroy(bench->gemm);
     free(bench->rows_in);
     free(bench->rows_out);
-    free(bench->gate);
+    free(bench->outer);
     free(bench->inner);
     *bench = (struct prs_expert_bench){0};
 }
 
-/* The rows in the matrices' type: themselves, or converted to the bench. */
-static const void *prs_expert_input(struct prs_expert_bench *bench, const struct prs_expert *expert,
-                                    size_t items, const void *in, enum perseus_moe_dtype in_type)
+/* Copies `items` values, in another type if that is another one. */
+static void prs_expert_copy(void *to, enum perseus_moe_dtype to_type, const void *from,
+                            enum perseus_moe_dtype from_type, size_t items)
 {
-    if (in_type == expert->type) {
-        return in;
-    }
-    if (in_type == PERSEUS_MOE_BF16) {
-        prs_bf16_row_to_f32(bench->rows_in, in, items);
+    if (to_type == from_type) {
+        memcpy(to, from, items * (to_type == PERSEUS_MOE_BF16 ? 2 : 4));
+    } else if (to_type == PERSEUS_MOE_F32) {
+        prs_bf16_row_to_f32(to, from, items);
     } else {
-        prs_bf16_row_from_f32(bench->rows_in, in, items);
+        prs_bf16_row_from_f32(to, from, items);
     }
-    return bench->rows_in;
 }
 
 /* bench->inner = silu(gate(in)) * up(in), or gelu(up(in)). */
@@ -104,51 +111,65 @@ static enum perseus_status prs_expert_inner(struct prs_expert_bench *bench,
                                             const struct prs_expert *expert, uint32_t rows,
                                             const void *in)
 {
-    bool swiglu = bench->config->form == PERSEUS_MOE_SWIGLU;
+    uint32_t inner = bench->config->intermediate;
+    size_t items = (size_t)rows * inner;
+    bool is_swiglu = bench->config->form == PERSEUS_MOE_SWIGLU;
     struct prs_gemm_call call = {.rows = rows,
-                                 .outputs = bench->config->intermediate,
+                                 .outputs = expert->is_joined ? 2 * inner : inner,
                                  .inputs = bench->config->hidden,
                                  .type = expert->type,
                                  .result_type = PERSEUS_MOE_F32,
-                                 .after = PRS_GEMM_SILU,
                                  .a = in,
-                                 .b = expert->gate,
-                                 .c = bench->gate};
-    enum perseus_status status = swiglu ? prs_gemm_run(bench->gemm, &call) : PERSEUS_OK;
+                                 .b = is_swiglu ? expert->gate : expert->up,
+                                 .c = bench->outer};
+    enum perseus_status status = prs_gemm_run(bench->gemm, &call);
+    if (status == PERSEUS_OK && is_swiglu && !expert->is_joined) {
+        call.b = expert->up;
+        call.c = bench->outer + items;
+        status = prs_gemm_run(bench->gemm, &call);
+    }
     if (status != PERSEUS_OK) {
         return status;
     }
-    call.after = swiglu ? PRS_GEMM_MULTIPLY : PRS_GEMM_GELU;
-    call.result_type = expert->type;
-    call.b = expert->up;
-    call.factor = bench->gate;
-    call.c = bench->inner;
-    return prs_gemm_run(bench->gemm, &call);
+    if (is_swiglu) {
+        const float *up = bench->outer + (expert->is_joined ? inner : items);
+        prs_activation_swiglu(rows, inner, bench->outer, up, call.outputs, expert->type,
+                              bench->inner);
+    } else {
+        prs_activation_gelu(items, bench->outer, expert->type, bench->inner);
+    }
+    return PERSEUS_OK;
 }
 
 enum perseus_status prs_expert_run(struct prs_expert_bench *bench, const struct prs_expert *expert,
                                    uint32_t rows, const void *in, enum perseus_moe_dtype in_type,
                                    void *out, enum perseus_moe_dtype out_type)
 {
+    uint32_t steps = prs_expert_steps(rows);
     size_t items = (size_t)rows * bench->config->hidden;
-    in = prs_expert_input(bench, expert, items, in, in_type);
-    enum perseus_status status = prs_expert_inner(bench, expert, rows, in);
+    /* f32 products cannot give bf16. */
+    enum perseus_moe_dtype product_type = out_type == expert->type ? out_type : PERSEUS_MOE_F32;
+    bool is_whole = steps == rows;
+    if (!is_whole || in_type != expert->type) {
+        prs_expert_copy(bench->rows_in, expert->type, in, in_type, items);
+        in = bench->rows_in;
+    }
+    enum perseus_status status = prs_expert_inner(bench, expert, steps, in);
     if (status != PERSEUS_OK) {
         return status;
     }
-    bool direct = out_type == PERSEUS_MOE_F32 || out_type == expert->type;
-    const struct prs_gemm_call down = {.rows = rows,
+    bool is_direct = is_whole && product_type == out_type;
+    const struct prs_gemm_call down = {.rows = steps,
                                        .outputs = bench->config->hidden,
                                        .inputs = bench->config->intermediate,
                                        .type = expert->type,
-                                       .result_type = direct ? out_type : PERSEUS_MOE_F32,
-                                       .after = PRS_GEMM_PLAIN,
+                                       .result_type = product_type,
                                        .a = bench->inner,
                                        .b = expert->down,
-                                       .c = direct ? out : bench->rows_out};
+                                       .c = is_direct ? out : bench->rows_out};
     status = prs_gemm_run(bench->gemm, &down);
-    if (status == PERSEUS_OK && !direct) {
-        prs_bf16_row_from_f32(out, bench->rows_out, items);
+    if (status == PERSEUS_OK && !is_direct && out != bench->rows_out) {
+        prs_expert_copy(out, out_type, bench->rows_out, product_type, items);
     }
     return status;
 }

@@ -9,6 +9,7 @@
 struct prs_expert {
     const void *gate, *up, *down;
     enum perseus_moe_dtype type;
+    bool is_joined;  /* up lies right behind gate: one product makes both */
     float *expanded; /* owned: all matrices one behind the other, or NULL */
 };
 
@@ -19,14 +20,24 @@ enum perseus_status prs_expert_init(struct prs_expert *expert,
                                     const struct prs_log *log);
 void prs_expert_finish(struct prs_expert *expert); /* zeroed is allowed */
 
-/* What one thread needs beside the rows. */
+/* Products are made for whole steps of rows. oneDNN compiles each number of rows apart, and with every
+ * number in use the code falls out of the caches: tiles of a few rows then take a third longer. A step
+ * costs no more than one row, as the weights have to be read anyway. */
+#define PRS_EXPERT_STEP 16
+static inline uint32_t prs_expert_steps(uint32_t rows)
+{
+    return (rows + PRS_EXPERT_STEP - 1) / PRS_EXPERT_STEP * PRS_EXPERT_STEP;
+}
+
+/* What one thread needs beside the rows: tables of [steps of tile_tokens] rows. Rows past a tile's own
+ * hold what was there before, and their results are not used. */
 struct prs_expert_bench {
     const struct perseus_moe_config *config;
     struct prs_gemm *gemm;
-    void *rows_in;   /* [tile_tokens, hidden], where the wire's type is not the matrices' */
-    float *gate;     /* [tile_tokens, intermediate] */
-    void *inner;     /* [tile_tokens, intermediate], f32 or bf16 */
-    float *rows_out; /* [tile_tokens, hidden], where the product is f32 and the wire is not */
+    void *rows_in;  /* [hidden], in the matrices' type */
+    float *outer;   /* [intermediate], twice: what gate and up give */
+    void *inner;    /* [intermediate], in the matrices' type */
+    void *rows_out; /* [hidden], as the product gives it */
 };
 
 uint64_t prs_expert_bench_bytes(const struct prs_moe_plan *plan);

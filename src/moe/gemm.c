@@ -14,13 +14,13 @@ void omp_set_num_threads(int width);
 
 struct prs_gemm_key {
     uint32_t rows, outputs, inputs;
-    uint32_t type, result_type, after;
+    uint32_t type, result_type;
 };
 
 struct prs_gemm_kept {
     struct prs_gemm_key key;
     dnnl_primitive_t product;
-    dnnl_memory_t a, b, c, factor;
+    dnnl_memory_t a, b, c;
 };
 
 struct prs_gemm {
@@ -49,7 +49,6 @@ static enum perseus_status prs_gemm_translate(const struct prs_log *log, dnnl_st
 
 static void prs_gemm_drop(struct prs_gemm_kept *kept)
 {
-    dnnl_memory_destroy(kept->factor);
     dnnl_memory_destroy(kept->c);
     dnnl_memory_destroy(kept->b);
     dnnl_memory_destroy(kept->a);
@@ -93,36 +92,6 @@ static dnnl_data_type_t prs_gemm_type(uint32_t type)
     return type == PERSEUS_MOE_BF16 ? dnnl_bf16 : dnnl_f32;
 }
 
-/* What follows the product, as oneDNN post-operations. */
-static dnnl_status_t prs_gemm_attributes(const struct prs_gemm_key *key,
-                                         const dnnl_memory_desc_t *factor,
-                                         dnnl_primitive_attr_t *out)
-{
-    dnnl_post_ops_t after = NULL;
-    dnnl_primitive_attr_t attributes = NULL;
-    dnnl_status_t status = dnnl_post_ops_create(&after);
-    if (status == dnnl_success && key->after == PRS_GEMM_SILU) {
-        status = dnnl_post_ops_append_eltwise(after, 1, dnnl_eltwise_swish, 1, 0);
-    } else if (status == dnnl_success && key->after == PRS_GEMM_GELU) {
-        status = dnnl_post_ops_append_eltwise(after, 1, dnnl_eltwise_gelu_erf, 0, 0);
-    } else if (status == dnnl_success && key->after == PRS_GEMM_MULTIPLY) {
-        status = dnnl_post_ops_append_binary(after, dnnl_binary_mul, factor);
-    }
-    if (status == dnnl_success) {
-        status = dnnl_primitive_attr_create(&attributes);
-    }
-    if (status == dnnl_success) {
-        status = dnnl_primitive_attr_set_post_ops(attributes, after);
-    }
-    dnnl_post_ops_destroy(after);
-    if (status != dnnl_success) {
-        dnnl_primitive_attr_destroy(attributes);
-        return status;
-    }
-    *out = attributes;
-    return dnnl_success;
-}
-
 static dnnl_status_t prs_gemm_matrix(dnnl_memory_desc_t *out, uint32_t rows, uint32_t columns,
                                      dnnl_data_type_t type, dnnl_format_tag_t order)
 {
@@ -135,9 +104,8 @@ static dnnl_status_t prs_gemm_compile(dnnl_engine_t engine, const struct prs_gem
                                       struct prs_gemm_kept *out)
 {
     dnnl_data_type_t type = prs_gemm_type(key->type);
-    dnnl_memory_desc_t a, b, c, factor;
+    dnnl_memory_desc_t a, b, c;
     dnnl_matmul_desc_t about;
-    dnnl_primitive_attr_t attributes = NULL;
     dnnl_primitive_desc_t chosen = NULL;
     struct prs_gemm_kept made = {.key = *key};
     dnnl_status_t status = prs_gemm_matrix(&a, key->rows, key->inputs, type, dnnl_ab);
@@ -149,27 +117,20 @@ static dnnl_status_t prs_gemm_compile(dnnl_engine_t engine, const struct prs_gem
             prs_gemm_matrix(&c, key->rows, key->outputs, prs_gemm_type(key->result_type), dnnl_ab);
     }
     if (status == dnnl_success) {
-        status = prs_gemm_matrix(&factor, key->rows, key->outputs, dnnl_f32, dnnl_ab);
-    }
-    if (status == dnnl_success) {
         status = dnnl_matmul_desc_init(&about, &a, &b, NULL, &c);
     }
     if (status == dnnl_success) {
-        status = prs_gemm_attributes(key, &factor, &attributes);
-    }
-    if (status == dnnl_success) {
-        status = dnnl_primitive_desc_create(&chosen, &about, attributes, engine, NULL);
+        status = dnnl_primitive_desc_create(&chosen, &about, NULL, engine, NULL);
     }
     if (status == dnnl_success) {
         status = dnnl_primitive_create(&made.product, chosen);
     }
-    const dnnl_memory_desc_t *described[] = {&a, &b, &c, &factor};
-    dnnl_memory_t *memories[] = {&made.a, &made.b, &made.c, &made.factor};
-    for (int i = 0; i < 4 && status == dnnl_success; i++) {
+    const dnnl_memory_desc_t *described[] = {&a, &b, &c};
+    dnnl_memory_t *memories[] = {&made.a, &made.b, &made.c};
+    for (int i = 0; i < 3 && status == dnnl_success; i++) {
         status = dnnl_memory_create(memories[i], described[i], engine, DNNL_MEMORY_NONE);
     }
     dnnl_primitive_desc_destroy(chosen);
-    dnnl_primitive_attr_destroy(attributes);
     if (status != dnnl_success) {
         prs_gemm_drop(&made);
         return status;
@@ -204,8 +165,8 @@ static enum perseus_status prs_gemm_find(struct prs_gemm *gemm, const struct prs
 
 enum perseus_status prs_gemm_run(struct prs_gemm *gemm, const struct prs_gemm_call *call)
 {
-    struct prs_gemm_key key = {call->rows, call->outputs,     call->inputs,
-                               call->type, call->result_type, call->after};
+    struct prs_gemm_key key = {call->rows, call->outputs, call->inputs, call->type,
+                               call->result_type};
     struct prs_gemm_kept *kept = NULL;
     enum perseus_status found = prs_gemm_find(gemm, &key, &kept);
     if (found != PERSEUS_OK) {
@@ -215,16 +176,14 @@ enum perseus_status prs_gemm_run(struct prs_gemm *gemm, const struct prs_gemm_ca
         {DNNL_ARG_SRC, kept->a},
         {DNNL_ARG_WEIGHTS, kept->b},
         {DNNL_ARG_DST, kept->c},
-        {DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, kept->factor},
     };
-    int count = call->after == PRS_GEMM_MULTIPLY ? 4 : 3;
-    void *addresses[] = {(void *)call->a, (void *)call->b, call->c, (void *)call->factor};
+    void *addresses[] = {(void *)call->a, (void *)call->b, call->c};
     dnnl_status_t status = dnnl_success;
-    for (int i = 0; i < count && status == dnnl_success; i++) {
+    for (int i = 0; i < 3 && status == dnnl_success; i++) {
         status = dnnl_memory_set_data_handle(arguments[i].memory, addresses[i]);
     }
     if (status == dnnl_success) {
-        status = dnnl_primitive_execute(kept->product, gemm->stream, count, arguments);
+        status = dnnl_primitive_execute(kept->product, gemm->stream, 3, arguments);
     }
     if (status == dnnl_success) {
         status = dnnl_stream_wait(gemm->stream);
@@ -236,7 +195,7 @@ bool prs_gemm_has_bf16(void)
 {
     dnnl_engine_t engine = NULL;
     struct prs_gemm_kept probe;
-    const struct prs_gemm_key key = {1, 16, 16, PERSEUS_MOE_BF16, PERSEUS_MOE_BF16, PRS_GEMM_PLAIN};
+    const struct prs_gemm_key key = {1, 16, 16, PERSEUS_MOE_BF16, PERSEUS_MOE_BF16};
     dnnl_status_t status = dnnl_engine_create(&engine, dnnl_cpu, 0);
     if (status == dnnl_success) {
         status = prs_gemm_compile(engine, &key, &probe);

@@ -1,9 +1,9 @@
 /*
  * gemm.h: matrix products of a row tile with an expert's matrix, by oneDNN, on the calling thread.
  *
- * oneDNN, because it multiplies bf16 natively, fuses what follows a product (activation, product
- * with the gate) and, for the few rows of a tile, is several times faster than OpenBLAS here
- * (docs/moe.md). Its products run on one thread: a layer's parallelism is its processors.
+ * oneDNN, because it multiplies bf16 natively and, for the few rows of a tile, is several times faster
+ * than OpenBLAS here (docs/moe.md). Its products run on one thread: a layer's parallelism is its
+ * processors.
  */
 #ifndef PRS_MOE_GEMM_H
 #define PRS_MOE_GEMM_H
@@ -14,21 +14,12 @@
 
 struct prs_gemm; /* one per thread: compiled products, kept for reuse */
 
-enum prs_gemm_after {
-    PRS_GEMM_PLAIN,
-    PRS_GEMM_SILU,    /* x * sigmoid(x) */
-    PRS_GEMM_GELU,    /* with erf */
-    PRS_GEMM_MULTIPLY /* element by element with `factor` */
-};
-
-/* c[rows, outputs] = after(a[rows, inputs] * b[outputs, inputs]^T), all row-major and dense. */
+/* c[rows, outputs] = a[rows, inputs] * b[outputs, inputs]^T, all row-major and dense. */
 struct prs_gemm_call {
     uint32_t rows, outputs, inputs;
     enum perseus_moe_dtype type;        /* of a and b */
     enum perseus_moe_dtype result_type; /* of c: F32, or type */
-    enum prs_gemm_after after;
     const void *a, *b;
-    const float *factor; /* MULTIPLY: [rows, outputs] */
     void *c;
 };
 

@@ -1,8 +1,12 @@
 /* The persistent threads: processors run tasks, the subscriber watches; or one thread does both. */
 #include <stdlib.h>
+#include <time.h>
 
 #include "core/wait.h"
 #include "moe/layer.h"
+
+#define PRS_REST_MIN_NS 50000u
+#define PRS_REST_MAX_NS 1000000u
 
 static uint32_t prs_roles_workers(const struct perseus_moe_config *config)
 {
@@ -76,12 +80,25 @@ static void prs_worker_give_up(const struct prs_worker *worker, const struct prs
     prs_moe_break(moe, prs_wait_fail(wait, status, "%s", text));
 }
 
+/* Beyond the wait's own short sleeps: the longer nothing comes, the longer the next sleep, an eighth of
+ * the time waited. On a machine with fewer cores than PEs, every look takes a core from a PE that
+ * computes what is awaited. */
+static void prs_worker_rest(uint64_t waited_ns)
+{
+    uint64_t rest_ns = waited_ns / 8;
+    if (rest_ns > PRS_REST_MIN_NS) {
+        rest_ns = rest_ns < PRS_REST_MAX_NS ? rest_ns : PRS_REST_MAX_NS;
+        nanosleep(&(struct timespec){.tv_nsec = (long)rest_ns}, NULL);
+    }
+}
+
 /* Polls until something arrived, or there is something better to do. */
 static void prs_worker_watch(struct prs_worker *worker)
 {
     struct perseus_moe *moe = worker->moe;
     struct prs_wait wait = prs_wait_begin(moe->pe, moe->plan.config.timeout_ms);
     unsigned seen = atomic_load_explicit(&moe->progress, memory_order_relaxed);
+    uint64_t begin_ns = prs_clock_now_ns(&moe->clock);
     bool found = false;
     while (!found && !prs_scheduler_calls(moe->scheduler) && prs_worker_has_forward(moe)) {
         enum perseus_status status = prs_moe_scan(worker, &found);
@@ -98,6 +115,9 @@ static void prs_worker_watch(struct prs_worker *worker)
         if (status != PERSEUS_OK) {
             prs_worker_give_up(worker, &wait, status);
             return;
+        }
+        if (!found) {
+            prs_worker_rest(prs_clock_now_ns(&moe->clock) - begin_ns);
         }
     }
 }

@@ -27,10 +27,9 @@ struct perseus_moe_expert prs_weights_view(const struct perseus_moe_config *conf
 {
     size_t each = prs_weights_matrix_bytes(config);
     const char *first = (const char *)block + index * (size_t)prs_moe_expert_bytes(config);
-    return (struct perseus_moe_expert){.up = first,
-                                       .down = first + each,
-                                       .gate =
-                                           prs_moe_matrices(config) == 3 ? first + 2 * each : NULL};
+    const char *up = prs_moe_matrices(config) == 3 ? first + each : first;
+    return (struct perseus_moe_expert){
+        .gate = up > first ? first : NULL, .up = up, .down = up + each};
 }
 
 static void *prs_weights_matrix(const struct perseus_moe_config *config, void *block,

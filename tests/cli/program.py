@@ -11,10 +11,10 @@ SOURCE = os.environ["PERSEUS_SOURCE"]
 ENVIRONMENT = {**os.environ, "PERSEUS_PROXY_SPIN": "20", "PERSEUS_PROXY_YIELD": "5"}
 
 
-def run(*words, env=None, timeout=200):
+def run(*words, env=None, timeout=200, cwd=None):
     """The finished process, with text in stdout and stderr. A hang fails the test."""
     return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, timeout=timeout,
-                          env={**ENVIRONMENT, **(env or {})}, check=False)
+                          env={**ENVIRONMENT, **(env or {})}, cwd=cwd, check=False)
 
 
 class ProgramTest(unittest.TestCase):

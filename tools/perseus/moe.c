@@ -15,7 +15,7 @@
 #include "options.h"
 #include "tool_log.h"
 
-enum { CUT = 8 }; /* of the default model's intermediate size: what two cores can do */
+enum { CUT = 30 }; /* of the default model's intermediate size: what two cores can do */
 #define DEFAULT_MODEL "gpt-oss-20b"
 #define DEFAULT_TRACE "data/gpt_oss_20b_topk_ids_slice.npy"
 
@@ -77,6 +77,13 @@ static const char *parse_two_matrix(const char *text, void *target) /* enum pers
     (void)text;
     *(enum perseus_moe_form *)target = PERSEUS_MOE_TWO_MATRIX;
     return NULL;
+}
+
+static const char *parse_ordering(const char *text, void *target) /* enum perseus_ordering */
+{
+    return perseus_ordering_parse(text, target) == PERSEUS_OK
+               ? NULL
+               : "auto, drain, drain-peer, deferred, nic-fence, fifo or counted";
 }
 
 static const char *parse_factor(const char *text, void *target) /* double */
@@ -174,7 +181,7 @@ static const char *check(struct options *options)
     return NULL;
 }
 
-enum { N_OPTIONS = 34 };
+enum { N_OPTIONS = 35 };
 
 static void fill_options(struct options *o, struct prs_option *out)
 {
@@ -184,7 +191,7 @@ static void fill_options(struct options *o, struct prs_option *out)
         {"model", "NAME",
          "gpt-oss-20b, gpt-oss-120b, qwen3-30b, qwen3-235b, deepseek-v3,\n"
          "llama4-scout, mixtral-8x7b, in full size (without: gpt-oss-20b\n"
-         "with an eighth of its intermediate size)",
+         "with a thirtieth of its intermediate size)",
          parse_model, &setup->model},
         {"hidden", "N", "instead of the model's", prs_parse_count, &o->hidden},
         {"intermediate", "N", "instead of the model's", prs_parse_count, &o->intermediate},
@@ -196,7 +203,7 @@ static void fill_options(struct options *o, struct prs_option *out)
         {"dtype", "TYPE", "weights and wire: f32 or bf16 (bf16)", parse_dtype,
          &config->weight_dtype},
         {"wire", "TYPE", "only the wire", parse_wire, o},
-        {"tokens", "N", "of every PE (64)", prs_parse_count, &config->tokens_max},
+        {"tokens", "N", "of every PE (16)", prs_parse_count, &config->tokens_max},
         {"nodes", "N", "nodes, which talk through the fabric (4)", prs_parse_count, &setup->nodes},
         {"pes-per-node", "N", "PEs of a node, which share memory (2)", prs_parse_count,
          &setup->pes_per_node},
@@ -227,6 +234,8 @@ static void fill_options(struct options *o, struct prs_option *out)
         {"fabric", "NAME", "libfabric", prs_parse_text, &setup->fabric},
         {"provider", "NAME", "libfabric provider: tcp, sockets, shm, ...", prs_parse_text,
          &setup->provider},
+        {"ordering", "MODE", "what drain is compared with (auto: the fabric's best)",
+         parse_ordering, &setup->ordering},
         {"link", "MODEL",
          "delay every operation as a link would:\nlatency=5us,bandwidth=25G,jitter=1us",
          prs_parse_text, &setup->link},
@@ -299,7 +308,7 @@ int prs_tool_moe(int argc, char **argv)
                                         .repeat = 3,
                                         .timeout_ms = 60000,
                                         .config = {.weight_dtype = PERSEUS_MOE_BF16,
-                                                   .tokens_max = 64,
+                                                   .tokens_max = 16,
                                                    .vector_signals = true,
                                                    .processors = 1}}};
     struct prs_option rows[N_OPTIONS];

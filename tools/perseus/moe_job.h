@@ -5,6 +5,7 @@
  *   moe_memory.c   what a run takes, and whether that is there (--plan)
  *   moe_inputs.c   routing, tokens, weights and the expected result, in memory that PEs inherit
  *   moe_pe.c       what one PE does
+ *   moe_loop.c     the yardstick for expert time
  *   moe_measure.c  starts PEs per ordering mode, in turns, and gathers their samples
  *   moe_report.c   the table, the sentences, --json
  *   moe_trace.c    --trace
@@ -38,6 +39,7 @@ struct prs_moe_setup {
     uint32_t iterations; /* measured, in each turn */
     uint32_t repeat;     /* turns of each ordering mode */
     const char *fabric, *provider, *link, *json, *trace;
+    enum perseus_ordering ordering; /* AUTO: the fabric's best */
     uint32_t timeout_ms;
     bool skips_verify, is_plan;
 };
@@ -102,9 +104,15 @@ struct prs_moe_sample {
 struct prs_moe_board {
     struct prs_bench_gate gate;
     struct prs_moe_sample *samples; /* behind this struct: [variant][iteration][PE] */
-    uint64_t *loop_ns;              /* [PE]: CPU time of the same products in a plain loop */
+    uint64_t *loop_ns;              /* [iteration][PE]: CPU time of a plain loop */
     uint64_t *peak_bytes;           /* [PE]: resident */
 };
+static inline uint64_t *prs_moe_loop_at(const struct prs_moe_board *board,
+                                        const struct prs_moe_setup *setup, uint32_t iteration,
+                                        uint32_t pe)
+{
+    return &board->loop_ns[(size_t)iteration * prs_moe_setup_pes(setup) + pe];
+}
 static inline struct prs_moe_sample *prs_moe_sample_at(const struct prs_moe_board *board,
                                                        const struct prs_moe_setup *setup,
                                                        enum prs_moe_variant variant,
@@ -129,6 +137,15 @@ struct prs_moe_turn {
 };
 int prs_moe_pe_main(int rank, void *turn); /* struct prs_moe_turn; for prs_launch */
 
+/* The products of what one PE's experts get, in a plain loop. */
+struct prs_moe_loop;
+enum perseus_status prs_moe_loop_create(const struct prs_moe_setup *setup,
+                                        const struct prs_moe_inputs *inputs, uint32_t first,
+                                        uint32_t count, struct prs_moe_loop **out);
+void prs_moe_loop_destroy(struct prs_moe_loop *loop); /* NULL allowed */
+/* Once through; its CPU time. */
+enum perseus_status prs_moe_loop_run(struct prs_moe_loop *loop, uint64_t *out_ns);
+
 /* ---- results ---- */
 
 struct prs_moe_need;
@@ -147,7 +164,7 @@ struct prs_moe_results {
     char best_why[256];
     char fabric[32], provider[64];
     struct prs_moe_result variant[PRS_MOE_VARIANT_COUNT];
-    double loop;       /* ms: like expert, of a plain loop over the same products */
+    double loop_ratio; /* expert time to that of a plain loop in the same iteration, median */
     double peak_bytes; /* resident, of the largest PE */
     double error_max;  /* allowed */
 };

@@ -37,6 +37,8 @@ struct gathering {
     struct prs_moe_board *board;
     size_t board_bytes;
     double *values; /* [variant][series][repeat * iterations] */
+    double *ratios; /* expert time to loop time, of every variant and iteration */
+    uint32_t n_ratios;
     char names[PRS_MOE_VARIANT_COUNT][PRS_MOE_NAME_BYTES];
     FILE **traces; /* [drain, best][PE] */
 };
@@ -84,8 +86,13 @@ static bool find_modes(const struct prs_moe_setup *setup, struct prs_moe_results
                 probe.modes[PERSEUS_ORDERING_DRAIN].why);
         return false;
     }
-    results->best = probe.auto_mode;
-    snprintf(results->best_why, sizeof results->best_why, "%s", probe.auto_why);
+    results->best = setup->ordering == PERSEUS_ORDERING_AUTO ? probe.auto_mode : setup->ordering;
+    if (!probe.modes[results->best].is_kept) {
+        fprintf(stderr, "perseus: --ordering %s cannot be kept here: %s\n",
+                perseus_ordering_name(results->best), probe.modes[results->best].why);
+        return false;
+    }
+    snprintf(results->best_why, sizeof results->best_why, "%s", probe.modes[results->best].why);
     snprintf(results->fabric, sizeof results->fabric, "%s",
              setup->fabric != NULL ? setup->fabric : prs_env_text(PRS_ENV_FABRIC));
     snprintf(results->provider, sizeof results->provider, "%s", probe.caps.provider);
@@ -98,20 +105,22 @@ static bool take_memory(struct gathering *gathering)
     size_t n_pes = prs_moe_setup_pes(setup);
     size_t samples = PRS_MOE_VARIANT_COUNT * (size_t)setup->iterations * n_pes;
     gathering->board_bytes = sizeof *gathering->board + samples * sizeof(struct prs_moe_sample) +
-                             2 * n_pes * sizeof(uint64_t);
+                             (setup->iterations + 1) * n_pes * sizeof(uint64_t);
     void *memory = mmap(NULL, gathering->board_bytes, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     gathering->values =
         calloc((size_t)PRS_MOE_VARIANT_COUNT * SERIES * setup->repeat * setup->iterations,
                sizeof *gathering->values);
-    if (memory == MAP_FAILED || gathering->values == NULL) {
+    gathering->ratios = calloc((size_t)PRS_MOE_VARIANT_COUNT * setup->repeat * setup->iterations,
+                               sizeof *gathering->ratios);
+    if (memory == MAP_FAILED || gathering->values == NULL || gathering->ratios == NULL) {
         prs_log(&gathering->log, PERSEUS_LOG_ERROR, "out of memory for %zu samples", samples);
         return false;
     }
     gathering->board = memory;
     gathering->board->samples = (struct prs_moe_sample *)(gathering->board + 1);
     gathering->board->loop_ns = (uint64_t *)(gathering->board->samples + samples);
-    gathering->board->peak_bytes = gathering->board->loop_ns + n_pes;
+    gathering->board->peak_bytes = gathering->board->loop_ns + setup->iterations * n_pes;
     return true;
 }
 
@@ -154,6 +163,7 @@ static void give_back(struct gathering *gathering)
     }
     free(gathering->traces);
     free(gathering->values);
+    free(gathering->ratios);
     if (gathering->board != NULL) {
         munmap(gathering->board, gathering->board_bytes);
     }
@@ -191,7 +201,7 @@ static void take_iteration(struct gathering *gathering, enum prs_moe_variant var
     struct prs_moe_result *result = &gathering->results->variant[variant];
     uint32_t n_pes = prs_moe_setup_pes(setup), wrong_counts = 0;
     uint64_t start_ns = UINT64_MAX, end_ns = 0, comm_start_ns = UINT64_MAX, comm_end_ns = 0;
-    double sums[SERIES] = {0}, difference = 0, expected = 0;
+    double sums[SERIES] = {0}, difference = 0, expected = 0, loop = 0;
     for (uint32_t pe = 0; pe < n_pes; pe++) {
         const struct prs_moe_sample *sample =
             prs_moe_sample_at(gathering->board, setup, variant, iteration, pe);
@@ -211,7 +221,9 @@ static void take_iteration(struct gathering *gathering, enum prs_moe_variant var
         difference += sample->difference;
         expected += sample->expected;
         wrong_counts += sample->wrong_counts;
+        loop += (double)*prs_moe_loop_at(gathering->board, setup, iteration, pe);
     }
+    gathering->ratios[gathering->n_ratios++] = sums[EXPERT] / loop;
     sums[TOTAL] = (double)(end_ns - start_ns) * n_pes;
     sums[COMM] = (double)(comm_end_ns - comm_start_ns) * n_pes;
     for (int series = 0; series < SERIES; series++) {
@@ -226,17 +238,14 @@ static void take_turn(struct gathering *gathering, const struct prs_moe_turn *tu
 {
     struct prs_moe_results *results = gathering->results;
     uint32_t n_pes = prs_moe_setup_pes(gathering->setup);
-    double loop_ns = 0;
     for (int variant = 0; variant < PRS_MOE_VARIANT_COUNT; variant++) {
         for (uint32_t i = 0; turn->variants[variant] && i < gathering->setup->iterations; i++) {
             take_iteration(gathering, (enum prs_moe_variant)variant, i);
         }
     }
     for (uint32_t pe = 0; pe < n_pes; pe++) {
-        loop_ns += (double)gathering->board->loop_ns[pe] / n_pes;
         results->peak_bytes = fmax(results->peak_bytes, (double)gathering->board->peak_bytes[pe]);
     }
-    results->loop = fmin(results->loop, loop_ns / 1e6);
 }
 
 static void summarize(const struct gathering *gathering)
@@ -263,6 +272,8 @@ static void summarize(const struct gathering *gathering)
         }
         result->is_run = result->samples > 0;
     }
+    gathering->results->loop_ratio =
+        prs_percentiles_of(gathering->ratios, gathering->n_ratios).median;
 }
 
 /* ---- turns ---- */
@@ -324,7 +335,7 @@ bool prs_moe_measure(const struct prs_moe_setup *setup, const struct prs_moe_inp
                                   .log = prs_tool_log()};
     bool rounds = setup->config.wire_dtype == PERSEUS_MOE_BF16 ||
                   setup->config.weight_dtype == PERSEUS_MOE_BF16;
-    *results = (struct prs_moe_results){.loop = INFINITY, .error_max = rounds ? 1e-2 : 1e-5};
+    *results = (struct prs_moe_results){.error_max = rounds ? 1e-2 : 1e-5};
     for (int i = 0; i < PRS_MOE_VARIANT_COUNT; i++) {
         results->variant[i].is_right = true;
     }

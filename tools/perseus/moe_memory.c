@@ -1,16 +1,19 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "moe/expert.h"
 #include "moe/plan.h"
 #include "moe/weights.h"
 #include "moe_job.h"
 #include "table.h"
 #include "tool_log.h"
 
-/* Of one PE beside the layer and its heap: program and libraries, ring, proxy, fabric, compiled
- * products. Measured with tcp; docs/moe.md. */
-#define CORE_BYTES (UINT64_C(48) << 20)
-#define PAGE_BYTES 4096u
+/* Of one PE beside the layer and its heap, measured with tcp (docs/moe.md): program and libraries, ring,
+ * proxy, fabric; and what oneDNN compiles and keeps for the products of each number of rows. */
+#define CORE_BYTES    (UINT64_C(29) << 19)
+#define PRODUCT_BYTES (UINT64_C(300) << 10)
+#define COPIES        2 /* of a matrix, in oneDNN's scratch */
+#define PAGE_BYTES    4096u
 
 static uint64_t available_bytes(void)
 {
@@ -63,32 +66,78 @@ static uint64_t touched_bytes(const struct prs_moe_setup *setup,
     return bytes + whole_pages(sent);
 }
 
+/* How many different numbers of steps (expert.h) the tiles of a PE's experts have. */
+static uint32_t step_numbers(const struct prs_moe_setup *setup, const struct prs_moe_inputs *inputs,
+                             const struct prs_moe_plan *plan, uint32_t pe)
+{
+    uint32_t first = prs_moe_first_expert(plan, pe), end = first + prs_moe_hosted(plan, pe), n = 0;
+    uint32_t tile = plan->config.tile_tokens;
+    for (uint32_t steps = PRS_EXPERT_STEP; steps <= prs_expert_steps(tile);
+         steps += PRS_EXPERT_STEP) {
+        bool is_there = false;
+        for (uint32_t source = 0; source < plan->n_pes && !is_there; source++) {
+            const uint32_t *counts = inputs->counts + (size_t)source * setup->config.experts;
+            for (uint32_t expert = first; expert < end && !is_there; expert++) {
+                is_there = (counts[expert] >= tile && prs_expert_steps(tile) == steps) ||
+                           prs_expert_steps(counts[expert] % tile) == steps;
+            }
+        }
+        n += is_there;
+    }
+    return n;
+}
+
+/* Bytes of the weights that a PE reads: experts without a token stay where they are. */
+static uint64_t read_bytes(const struct prs_moe_setup *setup, const struct prs_moe_inputs *inputs,
+                           const struct prs_moe_plan *plan, uint32_t pe)
+{
+    uint32_t first = prs_moe_first_expert(plan, pe), end = first + prs_moe_hosted(plan, pe);
+    uint64_t experts = setup->config.shared_experts;
+    for (uint32_t expert = first; expert < end; expert++) {
+        bool is_read = false;
+        for (uint32_t source = 0; source < plan->n_pes; source++) {
+            is_read |= inputs->counts[(size_t)source * setup->config.experts + expert] > 0;
+        }
+        experts += is_read;
+    }
+    return experts * prs_moe_expert_bytes(&setup->config);
+}
+
+static uint64_t core_bytes(const struct prs_moe_setup *setup, uint32_t numbers)
+{
+    const struct perseus_moe_config *config = &setup->config;
+    return CORE_BYTES + numbers * PRODUCT_BYTES +
+           COPIES * prs_moe_expert_bytes(config) / prs_moe_matrices(config);
+}
+
 bool prs_moe_need_find(const struct prs_moe_setup *setup, const struct prs_moe_inputs *inputs,
                        struct prs_moe_need *out)
 {
     const struct perseus_moe_config *config = &setup->config;
     const struct prs_log log = prs_tool_log();
-    uint64_t n_pes = prs_moe_setup_pes(setup), rows = 0;
+    uint32_t n_pes = prs_moe_setup_pes(setup);
     uint64_t tokens = (uint64_t)config->tokens_max * config->hidden * sizeof(float);
-    struct prs_moe_need need = {.core_bytes = CORE_BYTES, .available_bytes = available_bytes()};
+    struct prs_moe_need need = {.available_bytes = available_bytes()};
     struct prs_moe_plan plan;
     if (perseus_moe_plan(config, (int)n_pes, log.fn, log.user, &need.layer) != PERSEUS_OK ||
         prs_moe_plan_make(config, (int)n_pes, &log, &plan) != PERSEUS_OK) {
         return false;
     }
+    need.token_bytes = tokens * (setup->skips_verify ? 2 : 3); /* in, out, expected */
+    uint64_t fixed = need.layer.local_bytes + need.layer.expanded_bytes + need.token_bytes;
     for (uint32_t pe = 0; pe < n_pes; pe++) {
-        uint64_t touched = touched_bytes(setup, inputs, &plan, pe);
-        rows = touched > rows ? touched : rows;
+        uint64_t core = core_bytes(setup, step_numbers(setup, inputs, &plan, pe));
+        uint64_t resident = fixed + core + need.layer.signal_bytes +
+                            read_bytes(setup, inputs, &plan, pe) +
+                            PRS_MOE_HALVES * touched_bytes(setup, inputs, &plan, pe);
+        need.core_bytes = core > need.core_bytes ? core : need.core_bytes;
+        need.resident_bytes = resident > need.resident_bytes ? resident : need.resident_bytes;
     }
-    /* Tokens, output, expected result. */
-    need.token_bytes = tokens * (setup->skips_verify ? 2 : 3);
-    uint64_t fixed = need.layer.local_bytes + need.layer.expanded_bytes + need.layer.weight_bytes +
-                     need.token_bytes + need.core_bytes;
-    need.reserved_bytes = fixed + need.layer.symmetric_bytes;
-    need.resident_bytes = fixed + need.layer.signal_bytes + PRS_MOE_HALVES * rows;
+    need.reserved_bytes =
+        fixed + need.core_bytes + need.layer.weight_bytes + need.layer.symmetric_bytes;
     /* Weights are there once, however many PEs share an expert. */
-    uint64_t weights = prs_weights_bytes(config);
-    need.all_bytes = n_pes * (need.reserved_bytes - need.layer.weight_bytes) + weights;
+    need.all_bytes =
+        n_pes * (need.reserved_bytes - need.layer.weight_bytes) + prs_weights_bytes(config);
     *out = need;
     return true;
 }
@@ -121,7 +170,7 @@ bool prs_moe_need_print(const struct prs_moe_setup *setup, const struct prs_moe_
     }
     row(table, "tables and scratch", need->layer.local_bytes);
     row(table, "tokens, output, reference", need->token_bytes);
-    row(table, "program, ring, proxy, fabric (about)", need->core_bytes);
+    row(table, "program, proxy, fabric, compiled products", need->core_bytes);
     row(table, "reserved", need->reserved_bytes);
     row(table, "resident with this routing (the largest PE)", need->resident_bytes);
     bool is_told = prs_table_print(table, stdout);

@@ -2,12 +2,10 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/env.h"
 #include "command.h"
-#include "moe/gemm.h"
 #include "moe/layer.h"
 #include "moe/reference.h"
 #include "moe/weights.h"
@@ -27,19 +25,13 @@ struct moe_pe {
     const float *x, *gate, *expected; /* own tokens */
     const int32_t *ids;
     float *y;
+    struct prs_moe_loop *loop;
 };
 
 static uint64_t now_ns(void)
 {
     struct prs_clock clock = prs_clock_monotonic();
     return prs_clock_now_ns(&clock);
-}
-
-static uint64_t thread_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 static void meet(const struct moe_pe *self)
@@ -153,6 +145,11 @@ static enum perseus_status iterate(struct moe_pe *self, uint32_t iteration, bool
                                          : &warm_up);
         }
     }
+    uint64_t *loop_ns = prs_moe_loop_at(turn->board, turn->setup, iteration, self->self), unused;
+    if (status == PERSEUS_OK) {
+        meet(self);
+        status = prs_moe_loop_run(self->loop, is_measured ? loop_ns : &unused);
+    }
     if (self->self == 0) {
         prs_progress_step(turn->progress, perseus_ordering_name(turn->ordering));
     }
@@ -168,90 +165,6 @@ static enum perseus_status play(struct moe_pe *self)
     for (uint32_t i = 0; i < self->turn->setup->iterations && status == PERSEUS_OK; i++) {
         status = iterate(self, i, true);
     }
-    return status;
-}
-
-/* ---- the same products in a plain loop ---- */
-
-/* One tile's products, and nothing else. */
-static enum perseus_status multiply(struct prs_gemm *gemm, const struct perseus_moe_config *config,
-                                    const struct perseus_moe_expert *expert, uint32_t rows,
-                                    const void *in, void *inner, void *out)
-{
-    struct prs_gemm_call call = {.rows = rows,
-                                 .outputs = config->intermediate,
-                                 .inputs = config->hidden,
-                                 .type = config->weight_dtype,
-                                 .result_type = config->weight_dtype,
-                                 .a = in,
-                                 .b = expert->up,
-                                 .c = inner};
-    enum perseus_status status = prs_gemm_run(gemm, &call);
-    if (status == PERSEUS_OK && expert->gate != NULL) {
-        call.b = expert->gate;
-        status = prs_gemm_run(gemm, &call);
-    }
-    if (status != PERSEUS_OK) {
-        return status;
-    }
-    const struct prs_gemm_call down = {.rows = rows,
-                                       .outputs = config->hidden,
-                                       .inputs = config->intermediate,
-                                       .type = config->weight_dtype,
-                                       .result_type = config->weight_dtype,
-                                       .a = inner,
-                                       .b = expert->down,
-                                       .c = out};
-    return prs_gemm_run(gemm, &down);
-}
-
-/* Tile by tile of what this PE's experts got. */
-static enum perseus_status loop_once(const struct moe_pe *self, struct prs_gemm *gemm, void *in,
-                                     void *inner, void *out)
-{
-    const struct prs_moe_turn *turn = self->turn;
-    const struct perseus_moe_config *config = &turn->setup->config;
-    uint32_t first, count;
-    enum perseus_status status = PERSEUS_OK;
-    perseus_moe_expert_range(self->moe, (int)self->self, &first, &count);
-    for (uint32_t pe = 0; pe < prs_moe_setup_pes(turn->setup); pe++) {
-        for (uint32_t e = first; e < first + count && status == PERSEUS_OK; e++) {
-            uint32_t rows = turn->inputs->counts[(size_t)pe * config->experts + e];
-            const struct perseus_moe_expert expert =
-                prs_weights_view(config, turn->inputs->block, e);
-            for (uint32_t some; rows > 0 && status == PERSEUS_OK; rows -= some) {
-                some = rows < config->tile_tokens ? rows : config->tile_tokens;
-                status = multiply(gemm, config, &expert, some, in, inner, out);
-            }
-        }
-    }
-    return status;
-}
-
-static enum perseus_status measure_loop(const struct moe_pe *self)
-{
-    const struct perseus_moe_config *config = &self->turn->setup->config;
-    size_t hidden = (size_t)config->tile_tokens * config->hidden;
-    void *in = calloc(hidden, sizeof(float)), *out = malloc(hidden * sizeof(float));
-    void *inner = calloc((size_t)config->tile_tokens * config->intermediate, sizeof(float));
-    struct prs_gemm *gemm = NULL;
-    int width = prs_gemm_thread_begin();
-    enum perseus_status status = in != NULL && out != NULL && inner != NULL
-                                     ? prs_gemm_create(prs_pe_log(self->pe), &gemm)
-                                     : PERSEUS_OUT_OF_MEMORY;
-    uint64_t best_ns = UINT64_MAX;
-    for (int i = 0; i < 1 + 3 && status == PERSEUS_OK; i++) { /* the first one compiles */
-        uint64_t begin_ns = thread_ns();
-        status = loop_once(self, gemm, in, inner, out);
-        uint64_t took_ns = thread_ns() - begin_ns;
-        best_ns = i > 0 && took_ns < best_ns ? took_ns : best_ns;
-    }
-    prs_gemm_thread_end(width);
-    self->turn->board->loop_ns[self->self] = best_ns;
-    prs_gemm_destroy(gemm);
-    free(in);
-    free(out);
-    free(inner);
     return status;
 }
 
@@ -304,6 +217,9 @@ static enum perseus_status start_layer(struct moe_pe *self)
             prs_weights_view(config, turn->inputs->block, expert);
         status = perseus_moe_set_expert(self->moe, expert, &weights);
     }
+    if (status == PERSEUS_OK) {
+        status = prs_moe_loop_create(turn->setup, turn->inputs, first, count, &self->loop);
+    }
     if (status == PERSEUS_OK && turn->traces != NULL) {
         uint32_t workers = config->processors > 0 ? config->processors + config->subscribers : 1;
         status = prs_moe_tracer_start(self->pe, workers, &self->tracer);
@@ -336,7 +252,6 @@ int prs_moe_pe_main(int rank, void *context)
     }
     if (status == PERSEUS_OK) {
         turn->board->peak_bytes[self.self] = peak_bytes();
-        status = measure_loop(&self);
     }
     prs_moe_tracer_stop(self.tracer,
                         status == PERSEUS_OK && turn->traces != NULL ? turn->traces[rank] : NULL,
@@ -351,6 +266,7 @@ int prs_moe_pe_main(int rank, void *context)
     } else {
         perseus_abort(self.pe);
     }
+    prs_moe_loop_destroy(self.loop);
     free(self.y);
     return status == PERSEUS_OK ? PRS_EXIT_OK : PRS_EXIT_FAILED;
 }

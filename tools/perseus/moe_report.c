@@ -19,7 +19,7 @@ static void print_head(const struct prs_moe_setup *setup, const struct prs_moe_i
     static const char *const types[] = {"f32", "bf16"};
     printf("%s%s: hidden %u, intermediate %u, %u experts, top-%u, %u shared; weights %s, wire %s\n",
            setup->model != NULL ? setup->model : "own shape",
-           setup->is_cut ? " with an eighth of its intermediate size" : "", config->hidden,
+           setup->is_cut ? " with a thirtieth of its intermediate size" : "", config->hidden,
            config->intermediate, config->experts, config->top_k, config->shared_experts,
            types[config->weight_dtype], types[config->wire_dtype]);
     printf(
@@ -27,7 +27,7 @@ static void print_head(const struct prs_moe_setup *setup, const struct prs_moe_i
         setup->nodes, setup->pes_per_node, config->tokens_max, setup->routing,
         (unsigned long long)inputs->dropped, results->fabric, results->provider,
         setup->link != NULL ? ", link " : "", setup->link != NULL ? setup->link : "");
-    printf("best ordering here: %s (%s)\n\n", perseus_ordering_name(results->best),
+    printf("ordering: drain against %s (%s)\n\n", perseus_ordering_name(results->best),
            results->best_why);
 }
 
@@ -127,9 +127,8 @@ bool prs_moe_print(const struct prs_moe_setup *setup, const struct prs_moe_input
     printf(
         "Experts take %.2f times a plain loop over the same products. Memory of a PE: planned %.0f "
         "MiB, largest %.0f MiB (of %.0f reserved).\n",
-        results->variant[PRS_MOE_VANILLA].expert / results->loop,
-        (double)need->resident_bytes / (1 << 20), results->peak_bytes / (1 << 20),
-        (double)need->reserved_bytes / (1 << 20));
+        results->loop_ratio, (double)need->resident_bytes / (1 << 20),
+        results->peak_bytes / (1 << 20), (double)need->reserved_bytes / (1 << 20));
     return is_told;
 }
 
@@ -193,7 +192,7 @@ bool prs_moe_write_json(const struct prs_moe_setup *setup, const struct prs_moe_
     json_object_set_new(document, "provider", json_string(results->provider));
     json_object_set_new(document, "link",
                         setup->link != NULL ? json_string(setup->link) : json_null());
-    json_object_set_new(document, "expert_loop_ms", prs_json_number(results->loop));
+    json_object_set_new(document, "expert_to_loop", prs_json_number(results->loop_ratio));
     json_object_set_new(document, "variants", variants);
     return prs_json_write(document, setup->json);
 }

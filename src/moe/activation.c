@@ -1,0 +1,47 @@
+/* Compiled for vectors (CMakeLists.txt): next to a product of few rows, a call of expf for each value
+ * would show. */
+#include "moe/activation.h"
+
+#include <math.h>
+
+#include "moe/bf16.h"
+
+static float prs_silu(float x)
+{
+    return x / (1.0f + expf(-x));
+}
+
+static float prs_gelu(float x)
+{
+    return 0.5f * x * (1.0f + erff(x * 0.70710678f));
+}
+
+void prs_activation_swiglu(uint32_t rows, uint32_t inner, const float *gate, const float *up,
+                           size_t stride, enum perseus_moe_dtype type, void *out)
+{
+    for (uint32_t row = 0; row < rows; row++, gate += stride, up += stride) {
+        size_t first = (size_t)row * inner;
+        if (type == PERSEUS_MOE_BF16) {
+            uint16_t *restrict to = (uint16_t *)out + first;
+            for (uint32_t i = 0; i < inner; i++) {
+                to[i] = prs_bf16_from_f32(prs_silu(gate[i]) * up[i]);
+            }
+        } else {
+            float *restrict to = (float *)out + first;
+            for (uint32_t i = 0; i < inner; i++) {
+                to[i] = prs_silu(gate[i]) * up[i];
+            }
+        }
+    }
+}
+
+void prs_activation_gelu(size_t count, const float *up, enum perseus_moe_dtype type, void *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (type == PERSEUS_MOE_BF16) {
+            ((uint16_t *)out)[i] = prs_bf16_from_f32(prs_gelu(up[i]));
+        } else {
+            ((float *)out)[i] = prs_gelu(up[i]);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+"""perseus moe: the documented JSON, results that are right for every shape and routing, refusals, and PEs that die."""
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from program import ENVIRONMENT, PROGRAM, SOURCE, ProgramTest
+
+KEYS = {"command": str, "version": str, "model": str, "shape": dict, "nodes": int, "pes": int, "tokens_per_pe": int,
+        "routing": str, "seed": int, "variants": list, "fabric": str, "provider": str}
+VARIANT_KEYS = {"protocol": str, "ordering": str, "dispatch_ms": float, "expert_ms": float, "combine_ms": float,
+                "total_ms": float, "exposed_comm_ms": float, "speedup_over_vanilla": float, "fences": float,
+                "drains": float, "proxy_stall_ms": float, "relative_error": float, "tokens_per_s": float,
+                "communication_ms": float, "expert_wall_ms": float, "right": bool}
+QUICK = ("--repeat", 1, "--iterations", 1)
+SMALL = (*QUICK, "--hidden", 64, "--intermediate", 48, "--experts", 12, "--top-k", 3, "--tokens", 9)
+MODELS = ["gpt-oss-20b", "gpt-oss-120b", "qwen3-30b", "qwen3-235b", "deepseek-v3", "llama4-scout", "mixtral-8x7b"]
+
+
+def children_of(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+
+
+class MoeTest(ProgramTest):
+    def check(self, document, error_max=1e-2):
+        for key, kind in KEYS.items():
+            if key != "model" or document["model"] is not None:
+                self.assertIsInstance(document[key], kind, key)
+        self.assertEqual(document["command"], "moe")
+        for variant in document["variants"]:
+            with self.subTest(variant=variant):
+                for key, kind in VARIANT_KEYS.items():
+                    self.assertIsInstance(variant[key], (kind, int), key)
+                self.assertTrue(variant["right"])
+                self.assertLess(variant["relative_error"], error_max)
+                self.assertGreater(variant["total_ms"], 0)
+                self.assertGreater(variant["communication_ms"], 0)
+                if variant["protocol"] in ("put-only", "collective"):
+                    self.assertEqual(variant["fences"], 0)
+                if not variant["ordering"].startswith("drain"):
+                    self.assertEqual(variant["drains"], 0)
+        return {(v["protocol"], v["ordering"]): v for v in document["variants"]}
+
+    def test_default_run(self):
+        document, done = self.json_of("moe", *QUICK, cwd=SOURCE)  # where the recorded routing is
+        variants = self.check(document)
+        self.assertEqual(document["model"], "gpt-oss-20b")
+        self.assertEqual(document["pes"], 8)
+        self.assertIn("gpt_oss_20b_topk_ids_slice.npy", document["routing"])
+        self.assertEqual(len(variants), 6)
+        self.assertIn(("coupled", "drain"), variants)
+        self.assertIn(("collective", "drain"), variants)
+        vanilla, grouped = variants["coupled", "drain"], variants["decoupled", "drain"]
+        self.assertEqual(vanilla["speedup_over_vanilla"], 1)
+        self.assertEqual(vanilla["drains"], vanilla["fences"])
+        # A fence a group: 6 far PEs, dispatch and answers, 8 PEs; fewer where nothing was in flight.
+        self.assertLessEqual(grouped["drains"], 96)
+        self.assertGreater(vanilla["drains"], grouped["drains"])
+        for word in ("dispatch", "expert", "combine", "exposed", "stall", "times as fast", "plain loop"):
+            self.assertTrue(word in done.stdout or "no bottleneck" in done.stdout, word)
+
+    def test_every_form(self):
+        for words in (["--dtype", "f32"], ["--dtype", "f32", "--wire", "bf16"], ["--dtype", "bf16", "--wire", "f32"],
+                      ["--two-matrix"], ["--shared-experts", 2], ["--capacity-factor", 0.5], ["--relaxed"],
+                      ["--processors", 0], ["--processors", 2, "--subscribers", 1], ["--tile", 2],
+                      ["--group-experts", 5, "--no-vector"], ["--nodes", 1, "--pes-per-node", 1],
+                      ["--nodes", 3, "--pes-per-node", 1], ["--nodes", 8, "--pes-per-node", 2, "--tokens", 2]):
+            with self.subTest(words=words):
+                document, _ = self.json_of("moe", *SMALL, "--nodes", 2, *words)
+                f32 = words[:2] == ["--dtype", "f32"] and "--wire" not in words
+                self.check(document, 1e-5 if f32 else 1e-2)
+
+    def test_every_routing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "trace.csv")
+            with open(path, "w", encoding="ascii") as file:
+                file.write("# three of twelve\n" + "0,1,2\n11,0,5\n" * 20)
+            for routing in ("uniform", "balanced", "zipf:2", f"trace:{path}"):
+                with self.subTest(routing=routing):
+                    document, _ = self.json_of("moe", *SMALL, "--nodes", 2, "--routing", routing)
+                    self.check(document)
+            document, _ = self.json_of("moe", *QUICK, "--nodes", 2, "--layer", 5, "--routing",
+                                       f"trace:{SOURCE}/data/gpt_oss_20b_topk_ids_slice.npy")
+            self.check(document)
+
+    def test_orderings(self):
+        for ordering in ("drain-peer", "deferred", "fifo", "counted"):
+            with self.subTest(ordering=ordering):
+                document, _ = self.json_of("moe", *SMALL, "--provider", "tcp", "--ordering", ordering)
+                self.assertIn(("decoupled", ordering), self.check(document))
+        document, _ = self.json_of("moe", *SMALL, "--nodes", 2, "--ordering", "drain")
+        self.assertEqual(len(self.check(document)), 4)
+        document, _ = self.json_of("moe", *SMALL, "--nodes", 2, "--provider", "sockets", "--ordering", "nic-fence")
+        self.check(document)
+        self.assertIn("nic-fence", self.fails(1, "moe", *SMALL, "--provider", "tcp", "--ordering", "nic-fence").stderr)
+
+    def test_link(self):
+        document, _ = self.json_of("moe", *SMALL, "--link", "latency=200us,bandwidth=1G")
+        self.check(document)
+        self.assertEqual(document["link"], "latency=200us,bandwidth=1G")
+
+    def test_weights_from_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.safetensors")
+            tensors, data = {}, b""
+            for expert in range(12):
+                for name, shape in (("gate_proj", [48, 64]), ("up_proj", [48, 64]), ("down_proj", [64, 48])):
+                    size = shape[0] * shape[1] * 2
+                    tensors[f"model.layers.7.mlp.experts.{expert}.{name}.weight"] = {
+                        "dtype": "BF16", "shape": shape, "data_offsets": [len(data), len(data) + size]}
+                    data += bytes([expert, 0x3c]) * (size // 2)
+            header = json.dumps(tensors).encode()
+            with open(path, "wb") as file:
+                file.write(len(header).to_bytes(8, "little") + header + data)
+            words = ("moe", *SMALL, "--nodes", 2, "--weights", path, "--weights-layer")
+            document, _ = self.json_of(*words, 7)
+            self.check(document)
+            self.assertIn("model.layers.0.mlp.experts.0.gate_proj.weight", self.fails(1, *words, 0).stderr)
+            os.truncate(path, os.path.getsize(path) - 1)
+            self.assertIn("truncated", self.fails(1, *words, 7).stderr)
+
+    def test_plan(self):
+        for model in MODELS:
+            with self.subTest(model=model):
+                out = self.ok("moe", "--model", model, "--plan").stdout
+                self.assertRegex(out, r"reserved +\d+")
+                self.assertIn("available", out)
+
+    @unittest.skipIf("PERSEUS_SANITIZED" in os.environ, "shadow memory costs")
+    def test_plan_is_what_is_taken(self):
+        out = self.ok("moe", *QUICK, "--nodes", 2, "--tokens", 64, "--intermediate", 360).stdout
+        planned, largest = map(int, re.search(r"planned (\d+) MiB, largest (\d+) MiB", out).groups())
+        self.assertAlmostEqual(planned / largest, 1, delta=0.1)
+
+    def test_refuses_what_does_not_fit(self):
+        began = time.monotonic()
+        done = self.fails(1, "moe", "--model", "deepseek-v3", "--tokens", 65536, "--nodes", 16)
+        self.assertRegex(done.stderr, r"32 PEs of .* MiB need .* MiB, but only .* MiB of memory is available")
+        self.assertLess(time.monotonic() - began, 60)
+
+    def test_mistakes(self):
+        for words, named in ((["--model", "gpt-5"], "mixtral-8x7b"), (["--tokens", "0"], "--tokens"),
+                             (["--tokens", "70000"], "--tokens"), (["--dtype", "f16"], "bf16"),
+                             (["--routing", "zipf:x"], "zipf"), (["--routing", "random"], "uniform"),
+                             (["--fabric", "loopback"], "loopback"), (["--subscribers", "2"], "--subscribers"),
+                             (["--processors", "0", "--subscribers", "1"], "--processors"),
+                             (["--ordering", "best"], "fifo"), (["--capacity-factor", "0"], "above 0"),
+                             (["--nodes", "2000"], "1024")):
+            with self.subTest(words=words):
+                self.assertIn(named, self.fails(2, "moe", *words).stderr)
+        for words, named in ((["--experts", "3", "--top-k", "4"], "experts"),
+                             (["--routing", "trace:/nonexistent.npy"], "/nonexistent.npy"),
+                             (["--routing", f"trace:{SOURCE}/data/README.md"], ".npy or .csv"),
+                             (["--layer", "6", "--routing",
+                               f"trace:{SOURCE}/data/gpt_oss_20b_topk_ids_slice.npy"], "layers 0 to 5"),
+                             (["--tokens", "4096", "--routing",
+                               f"trace:{SOURCE}/data/gpt_oss_20b_topk_ids_slice.npy"], "4096 tokens"),
+                             (["--model", "qwen3-30b", "--routing",
+                               f"trace:{SOURCE}/data/gpt_oss_20b_topk_ids_slice.npy"], "4 experts a token"),
+                             (["--weights", "/nonexistent"], "/nonexistent"),
+                             (["--provider", "nonesuch"], "nonesuch"),
+                             (["--json", "/nonexistent/x"], "/nonexistent/x")):
+            with self.subTest(words=words):
+                self.assertIn(named, self.fails(1, "moe", *words).stderr)
+
+    def test_trace(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "trace.json")
+            self.ok("moe", *SMALL, "--nodes", 2, "--trace", path)
+            with open(path, encoding="utf-8") as file:
+                events = json.load(file)["traceEvents"]
+        self.assertEqual({e["pid"] for e in events}, {0, 1, 2, 3})
+        lanes = {e["args"]["name"] for e in events if e["name"] == "thread_name"}
+        self.assertEqual(lanes, {"worker 0", "forward", "proxy", "fabric"})
+        spans = {e["name"] for e in events if e["ph"] == "X"}
+        for name in ("dispatch", "expert", "combine", "drained", "coupled + drain", "communication only"):
+            self.assertIn(name, spans)
+        for event in events:
+            if event["ph"] == "X":
+                self.assertGreaterEqual(event["dur"], 0)
+
+    def test_a_pe_is_killed(self):
+        process = subprocess.Popen([PROGRAM, "moe", "--repeat", "1000", "--no-verify", "--nodes", "2"], text=True,
+                                   env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        deadline = time.monotonic() + 60
+        while len(children_of(process.pid)) < 4:
+            self.assertLess(time.monotonic(), deadline, "the PEs did not start")
+            time.sleep(0.02)
+        time.sleep(0.5)  # into the forwards
+        children = children_of(process.pid)
+        os.kill(children[-1], signal.SIGKILL)
+        _, stderr = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1)
+        self.assertRegex(stderr, r"PE \d was killed by signal 9")
+        for pid in children:
+            self.assertFalse(os.path.exists(f"/proc/{pid}"), "a PE is left")
+
+
+if __name__ == "__main__":
+    unittest.main()
