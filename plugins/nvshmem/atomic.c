@@ -89,9 +89,10 @@ static enum perseus_status submit(struct prs_route *route, const struct prs_amo 
     if (status != PERSEUS_OK) {
         return status;
     }
-    bool is_set = request->kind == PRS_REQUEST_SIGNAL;
-    status = prs_route_submit(route, request, is_set ? PRS_CLASS_SET : PRS_CLASS_ATOMIC,
-                              (uint64_t)(uintptr_t)target->remote.pointer);
+    uint64_t word = (uint64_t)(uintptr_t)target->remote.pointer;
+    status = request->kind == PRS_REQUEST_SIGNAL
+                 ? prs_route_set(route, request, word)
+                 : prs_route_submit(route, request, PRS_CLASS_ATOMIC, word);
     if (status != PERSEUS_OK && amo->fetch) {
         prs_route_token_give_back(route, request->token);
     }

@@ -109,8 +109,8 @@ void prs_plugin_destroy(struct prs_plugin *plugin)
 
 /* Looking at a fabric costs system calls, so while requests stream in, it is done once for several of
  * them; and at the host's side, which is seldom used, once for several looks at the proxy's. */
-#define BUSY_ROUNDS_PER_POLL 8
-#define POLLS_PER_HOST_POLL  16
+#define REQUESTS_PER_POLL   16
+#define POLLS_PER_HOST_POLL 16
 
 enum perseus_status prs_plugin_progress(struct prs_plugin *plugin)
 {
@@ -119,12 +119,15 @@ enum perseus_status prs_plugin_progress(struct prs_plugin *plugin)
     uint32_t submitted = atomic_load_explicit(&proxy->submitted, memory_order_relaxed);
     bool did, busy = submitted != plugin->seen_submitted;
     plugin->seen_submitted = submitted;
-    if (busy && ++plugin->busy_rounds % BUSY_ROUNDS_PER_POLL != 0) {
-        return PERSEUS_OK;
-    }
+    bool poll = !busy || submitted - plugin->polled_submitted >= REQUESTS_PER_POLL;
     prs_route_lock(proxy);
-    enum perseus_status status = prs_route_progress(proxy, &did);
+    enum perseus_status status =
+        poll ? prs_route_progress(proxy, &did) : prs_route_flush_run(proxy);
     prs_route_unlock(proxy);
+    if (!poll) {
+        return status == PERSEUS_AGAIN ? PERSEUS_OK : status;
+    }
+    plugin->polled_submitted = submitted;
     /* When its lock is taken, its own user thread drives it. */
     if (status == PERSEUS_OK && ++plugin->polls % POLLS_PER_HOST_POLL == 0 &&
         pthread_mutex_trylock(&host->lock) == 0) {

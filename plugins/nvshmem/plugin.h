@@ -31,9 +31,9 @@ struct prs_plugin {
     int my_pe, n_pes; /* 0 PEs until connected */
     struct prs_route routes[PRS_SIDE_COUNT];
     struct prs_memory memory;
-    uint32_t seen_submitted, busy_rounds, polls; /* of the proxy thread's progress calls */
-    struct prs_hello *hellos;                    /* by PE */
-    struct prs_cuda *cuda;                       /* NULL: no GPU, no device memory */
+    uint32_t seen_submitted, polled_submitted, polls; /* of the proxy thread's progress calls */
+    struct prs_hello *hellos;                         /* by PE */
+    struct prs_cuda *cuda;                            /* NULL: no GPU, no device memory */
     uint64_t stage_bytes;
     struct prs_staging *stage; /* NULL: nothing needs staging */
 };

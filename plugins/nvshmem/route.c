@@ -74,6 +74,12 @@ enum perseus_status prs_route_start(struct prs_route *route, const struct prs_se
 {
     prs_sequence_rules_init(&route->rules, route->ordering, &route->fabric->caps,
                             route->plugin->host_fences);
+    /* The words of one message may be seen in any order where the fabric writes them, so the host must
+     * be trusted to say where a fence stands between them. Vanilla sends every SET by itself. */
+    bool records = route->ordering == PERSEUS_ORDERING_COUNTED ||
+                   (route->fabric->caps.signals_tear && settings->whole_signals);
+    route->runs =
+        route->ordering != PERSEUS_ORDERING_DRAIN && (route->plugin->host_fences || records);
     route->links = calloc(n_pes, sizeof *route->links);
     if (route->links == NULL) {
         return prs_fail(&route->plugin->log, PERSEUS_OUT_OF_MEMORY, "no memory for %u PEs", n_pes);
@@ -88,6 +94,7 @@ enum perseus_status prs_route_start(struct prs_route *route, const struct prs_se
         /* Staging reads "the tail has passed" as "all before it is here". */
         .immediate_signal = settings->immediate_signal && route->plugin->cuda == NULL,
         .native_atomics = settings->native_atomics,
+        .torn_signals = !settings->whole_signals,
         .complete = completed,
         .context = route,
         .log = &route->plugin->log,
@@ -202,6 +209,7 @@ static enum perseus_status check_deadline(struct prs_route *route, struct prs_pa
 enum perseus_status prs_route_progress(struct prs_route *route, bool *out_did)
 {
     *out_did = false;
+    prs_route_flush_run(route);
     enum perseus_status status = prs_orderer_flush(route->orderer);
     if (status == PERSEUS_OK || status == PERSEUS_AGAIN) {
         status = prs_orderer_progress(route->orderer, PROGRESS_BUDGET, out_did);
@@ -289,7 +297,7 @@ static enum perseus_status await_token(struct prs_route *route, uint32_t index, 
     return token->status;
 }
 
-/* ---- work ---- */
+/* ---- peers ---- */
 
 enum perseus_status prs_route_remote(struct prs_route *route, uint32_t pe,
                                      const struct prs_handle *handle,
@@ -321,6 +329,83 @@ enum perseus_status prs_route_remote(struct prs_route *route, uint32_t pe,
     return PERSEUS_OK;
 }
 
+/* Until the engine has taken it. */
+static enum perseus_status insist(struct prs_route *route, const struct prs_request *request)
+{
+    struct prs_patience patience = {0};
+    enum perseus_status status;
+    while ((status = prs_orderer_submit(route->orderer, request)) == PERSEUS_AGAIN) {
+        status = prs_route_turn(route, &patience, "posting", request->peer);
+        if (status != PERSEUS_OK) {
+            return status;
+        }
+    }
+    return status;
+}
+
+/* ---- runs ---- */
+
+enum perseus_status prs_route_flush_run(struct prs_route *route)
+{
+    if (route->run.count == 0) {
+        return PERSEUS_OK;
+    }
+    const struct prs_request request = prs_run_request(&route->run);
+    enum perseus_status status = prs_orderer_submit(route->orderer, &request);
+    if (status == PERSEUS_AGAIN) {
+        return status;
+    }
+    route->run.count = 0;
+    if (route->run.status == PERSEUS_OK) {
+        route->run.status = status;
+    }
+    return PERSEUS_OK;
+}
+
+static enum perseus_status end_run(struct prs_route *route)
+{
+    struct prs_patience patience = {0};
+    enum perseus_status status;
+    while ((status = prs_route_flush_run(route)) == PERSEUS_AGAIN) {
+        status = prs_route_turn(route, &patience, "posting", route->run.peer);
+        if (status != PERSEUS_OK) {
+            return status;
+        }
+    }
+    return status;
+}
+
+static void note(struct prs_route *route, uint32_t peer, enum prs_class what, uint64_t word)
+{
+    prs_sequence_add(&route->links[peer].sequence, what, word);
+    route->links[peer].unsettled = true;
+    atomic_fetch_add_explicit(&route->submitted, 1, memory_order_relaxed);
+}
+
+enum perseus_status prs_route_set(struct prs_route *route, const struct prs_request *request,
+                                  uint64_t word)
+{
+    const struct prs_sequence *sequence = &route->links[request->peer].sequence;
+    if (!route->runs) {
+        return prs_route_submit(route, request, PRS_CLASS_SET, word);
+    }
+    bool fence = prs_sequence_needs_fence(&route->rules, sequence, PRS_CLASS_SET, word);
+    if (fence || !prs_run_continues(&route->run, request, prs_orderer_vector_max(route->orderer))) {
+        enum perseus_status status = end_run(route);
+        if (status == PERSEUS_OK && fence) {
+            status = prs_route_fence(route, request->peer);
+        }
+        if (status != PERSEUS_OK) {
+            return status;
+        }
+    }
+    prs_run_add(&route->run, request);
+    note(route, request->peer, PRS_CLASS_SET, word);
+    return PERSEUS_OK;
+}
+
+/* ---- work ---- */
+
 enum perseus_status prs_route_fence(struct prs_route *route, uint32_t pe)
 {
     /* Vanilla: a fence is a drain of the whole endpoint, waited for on the spot. */
@@ -328,7 +413,10 @@ enum perseus_status prs_route_fence(struct prs_route *route, uint32_t pe)
         return prs_route_quiet(route, PRS_ORDER_ALL_PEERS);
     }
     struct prs_patience patience = {0};
-    enum perseus_status status = prs_orderer_fence(route->orderer, pe);
+    enum perseus_status status = end_run(route);
+    if (status == PERSEUS_OK) {
+        status = prs_orderer_fence(route->orderer, pe);
+    }
     while (status == PERSEUS_AGAIN) {
         status = prs_route_turn(route, &patience, "fence", pe);
         if (status == PERSEUS_OK) {
@@ -341,30 +429,19 @@ enum perseus_status prs_route_fence(struct prs_route *route, uint32_t pe)
     return status;
 }
 
-enum perseus_status prs_route_submit(struct prs_route *route, struct prs_request *request,
+enum perseus_status prs_route_submit(struct prs_route *route, const struct prs_request *request,
                                      enum prs_class what, uint64_t word)
 {
-    struct prs_link *link = &route->links[request->peer];
-    if (prs_sequence_needs_fence(&route->rules, &link->sequence, what, word)) {
-        enum perseus_status status = prs_route_fence(route, request->peer);
-        if (status != PERSEUS_OK) {
-            return status;
-        }
-    }
-    enum perseus_status status = prs_orderer_submit(route->orderer, request);
-    if (status == PERSEUS_AGAIN) {
-        struct prs_patience patience = {0};
-        do {
-            status = prs_route_turn(route, &patience, "posting", request->peer);
-            if (status == PERSEUS_OK) {
-                status = prs_orderer_submit(route->orderer, request);
-            }
-        } while (status == PERSEUS_AGAIN);
+    const struct prs_sequence *sequence = &route->links[request->peer].sequence;
+    enum perseus_status status = end_run(route);
+    if (status == PERSEUS_OK && prs_sequence_needs_fence(&route->rules, sequence, what, word)) {
+        status = prs_route_fence(route, request->peer);
     }
     if (status == PERSEUS_OK) {
-        prs_sequence_add(&link->sequence, what, word);
-        link->unsettled = true;
-        atomic_fetch_add_explicit(&route->submitted, 1, memory_order_relaxed);
+        status = insist(route, request);
+    }
+    if (status == PERSEUS_OK) {
+        note(route, request->peer, what, word);
     }
     return status;
 }
@@ -392,7 +469,10 @@ enum perseus_status prs_route_quiet(struct prs_route *route, uint32_t pe)
         return status;
     }
     struct prs_patience patience = {0};
-    status = prs_orderer_quiet(route->orderer, pe, token);
+    status = end_run(route);
+    if (status == PERSEUS_OK) {
+        status = prs_orderer_quiet(route->orderer, pe, token);
+    }
     while (status == PERSEUS_AGAIN) {
         status = prs_route_turn(route, &patience, "quiet", pe);
         if (status == PERSEUS_OK) {
@@ -404,6 +484,10 @@ enum perseus_status prs_route_quiet(struct prs_route *route, uint32_t pe)
         return status;
     }
     status = await_token(route, token, "quiet", pe);
+    if (status == PERSEUS_OK) {
+        status = route->run.status;
+    }
+    route->run.status = PERSEUS_OK;
     if (status == PERSEUS_OK) {
         uint32_t first = pe == PRS_ORDER_ALL_PEERS ? 0 : pe;
         uint32_t end = pe == PRS_ORDER_ALL_PEERS ? route->n_pes : pe + 1;

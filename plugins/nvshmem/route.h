@@ -17,6 +17,7 @@
 #include "core/settings.h"
 #include "handle.h"
 #include "order/order.h"
+#include "run.h"
 #include "sequence.h"
 
 #define PRS_ROUTE_TOKENS 256
@@ -54,6 +55,8 @@ struct prs_route {
     uint32_t n_pes;
     _Atomic uint32_t submitted; /* requests so far, staged ones too; a hint: relaxed */
     struct prs_sequence_rules rules;
+    bool runs; /* whether neighbouring SETs may go as one message */
+    struct prs_run run;
     struct prs_token tokens[PRS_ROUTE_TOKENS];
     uint32_t token_free;
 };
@@ -78,8 +81,13 @@ enum perseus_status prs_route_remote(struct prs_route *route, uint32_t pe,
                                      struct prs_window_remote **out);
 /* Waits for room; `word` is the target word of SETs and atomics. Fences first where `what` must not
  * pass what is under way. */
-enum perseus_status prs_route_submit(struct prs_route *route, struct prs_request *request,
+enum perseus_status prs_route_submit(struct prs_route *route, const struct prs_request *request,
                                      enum prs_class what, uint64_t word);
+/* The same for the SET of one 8-byte word, which may wait for its neighbours. */
+enum perseus_status prs_route_set(struct prs_route *route, const struct prs_request *request,
+                                  uint64_t word);
+/* Sends off what waits: OK, or AGAIN when the fabric takes nothing now. Errors reach the next quiet. */
+enum perseus_status prs_route_flush_run(struct prs_route *route);
 /* The same, and waits until it is complete. */
 enum perseus_status prs_route_perform(struct prs_route *route, struct prs_request *request,
                                       enum prs_class what);

@@ -48,7 +48,7 @@ struct prs_staging_out {
 };
 
 struct prs_staging_in {
-    const unsigned char *ring;
+    unsigned char *ring;
     uint64_t head, done, told; /* taken, finished, published */
     struct prs_marks marks;    /* of the incoming lane */
     bool telling;              /* a `done` message is on its way */

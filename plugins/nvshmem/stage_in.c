@@ -6,13 +6,22 @@
 #include "plugin.h"
 #include "stage.h"
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+#define GPU_SECTOR_BYTES 32
+
 struct arrival { /* the slot at the head of a ring */
     struct prs_staging *stage;
     int pe;
     struct prs_staging_in *in;
-    const struct prs_slot *slot; /* in the ring, where copies may read until it is told done */
-    uint64_t ticket;             /* of the copy it needs, 0: none */
-    bool wait;                   /* it cannot be taken yet */
+    struct prs_slot *slot;      /* in the ring, where copies may read until it is told done */
+    const struct prs_slot *end; /* of what lies behind it without a break */
+    uint64_t span;   /* bytes taken with it: more than its own when a run melts together */
+    uint64_t ticket; /* of the copy it needs, 0: none */
+    bool wait;       /* it cannot be taken yet */
 };
 
 static enum perseus_status find(const struct arrival *arrival, size_t bytes,
@@ -106,6 +115,34 @@ static enum perseus_status modify_device(struct arrival *arrival)
     return status;
 }
 
+/* SETs of neighbouring words, as the signals of a group are, land with one copy: the slots that have been
+ * read make room for the values. Within one sector of GPU memory only, which becomes visible as a
+ * whole: a program may have put a fence between them that the host does not pass on. */
+static enum perseus_status set_words(struct arrival *arrival, const struct prs_chunk *chunk)
+{
+    const struct prs_slot first = *arrival->slot, *slot = arrival->slot + 1;
+    uint64_t *values = (uint64_t *)(void *)arrival->slot;
+    uint64_t room = least(chunk->base + chunk->bytes - first.address,
+                          GPU_SECTOR_BYTES - first.address % GPU_SECTOR_BYTES);
+    uint64_t n = 1;
+    values[0] = first.value;
+    for (; first.word_bytes == sizeof *values && slot < arrival->end; slot++, n++) {
+        if (slot->kind != PRS_SLOT_ATOMIC || slot->op != first.op ||
+            slot->word_bytes != first.word_bytes || slot->span != sizeof *slot ||
+            slot->address != first.address + n * sizeof *values ||
+            (n + 1) * sizeof *values > room) {
+            break;
+        }
+        values[n] = slot->value;
+    }
+    arrival->span = n * sizeof *slot;
+    enum perseus_status status =
+        prs_cuda_lane_copy(&arrival->stage->in, (void *)(uintptr_t)first.address, values,
+                           n == 1 ? first.word_bytes : n * sizeof *values);
+    arrival->ticket = arrival->stage->in.issued;
+    return status;
+}
+
 static enum perseus_status take_atomic(struct arrival *arrival)
 {
     const struct prs_slot *slot = arrival->slot;
@@ -123,7 +160,7 @@ static enum perseus_status take_atomic(struct arrival *arrival)
         return PERSEUS_OK;
     }
     if (chunk->device) {
-        return land(arrival, &slot->value, amo.bytes);
+        return set_words(arrival, chunk);
     }
     if (amo.fetch && prs_staging_reserve(arrival->stage, arrival->pe, PRS_STAGE_REPLY, 0) == NULL) {
         arrival->wait = true;
@@ -205,13 +242,16 @@ enum perseus_status prs_staging_take(struct prs_staging *stage, int pe, enum prs
     uint64_t tail = atomic_load_explicit(&prs_staging_words_from(stage, pe)->way[way].tail,
                                          memory_order_acquire);
     while (in->head < tail) {
+        uint64_t offset = in->head % ring_bytes, span;
         struct arrival arrival = {
             .stage = stage,
             .pe = pe,
             .in = in,
-            .slot = (const struct prs_slot *)(const void *)(in->ring + in->head % ring_bytes),
+            .slot = (struct prs_slot *)(void *)(in->ring + offset),
         };
-        uint64_t span = arrival.slot->span;
+        arrival.span = span = arrival.slot->span;
+        arrival.end =
+            arrival.slot + least(tail - in->head, ring_bytes - offset) / sizeof *arrival.slot;
         if (!prs_slot_is_sound(arrival.slot, in->head, ring_bytes)) {
             return prs_fail(
                 &stage->plugin->log, PERSEUS_PROTOCOL,
@@ -229,7 +269,7 @@ enum perseus_status prs_staging_take(struct prs_staging *stage, int pe, enum prs
         if (arrival.wait) {
             break;
         }
-        in->head += span;
+        in->head += arrival.span;
         prs_marks_add(&in->marks, in->head, arrival.ticket, stage->in.recorded);
         stage->moves++;
         *did = true;

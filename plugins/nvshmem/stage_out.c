@@ -170,6 +170,8 @@ enum perseus_status prs_staging_quiet(struct prs_staging *stage, int pe)
 
 /* ---- to the fabric ---- */
 
+#define SEND_BYTES_MIN (32u << 10)
+
 static uint64_t least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -183,6 +185,9 @@ enum perseus_status prs_staging_send(struct prs_staging *stage, int pe, enum prs
     uint64_t most = stage->plugin->op_bytes_max / PRS_SLOT_ALIGN * PRS_SLOT_ALIGN;
     int self = stage->plugin->my_pe;
     prs_marks_pass(&out->marks, stage->out.done, &out->ready);
+    if (out->ready < out->tail && out->ready - out->posted < SEND_BYTES_MIN) {
+        return PERSEUS_OK; /* more is on its way out of the GPU: one message for all of it */
+    }
     while (out->posted < out->ready) {
         uint64_t offset = out->posted % stage->ring_bytes[way];
         uint64_t bytes =

@@ -159,9 +159,11 @@ static void move(void *target, const void *source, size_t bytes)
     void *to = view(target);
     const void *from = view((void *)(uintptr_t)source);
     uintptr_t both = (uintptr_t)to | (uintptr_t)from;
-    if (bytes == 8 && both % 8 == 0) {
-        __atomic_store_n((uint64_t *)to, __atomic_load_n((const uint64_t *)from, __ATOMIC_ACQUIRE),
-                         __ATOMIC_RELEASE);
+    if (bytes <= 32 && (both | bytes) % 8 == 0) {
+        for (size_t i = 0; i < bytes / 8; i++) {
+            uint64_t word = __atomic_load_n((const uint64_t *)from + i, __ATOMIC_ACQUIRE);
+            __atomic_store_n((uint64_t *)to + i, word, __ATOMIC_RELEASE);
+        }
     } else if (bytes == 4 && both % 4 == 0) {
         __atomic_store_n((uint32_t *)to, __atomic_load_n((const uint32_t *)from, __ATOMIC_ACQUIRE),
                          __ATOMIC_RELEASE);

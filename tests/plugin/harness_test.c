@@ -42,8 +42,9 @@ struct work {
     host_body body;
 };
 static const struct work works[] = {
-    {"storm", traffic_storm},     {"flags", traffic_flags},   {"growing", traffic_growing},
-    {"atomics", traffic_atomics}, {"shapes", traffic_shapes}, {"user", traffic_user},
+    {"storm", traffic_storm},   {"flags", traffic_flags},     {"growing", traffic_growing},
+    {"groups", traffic_groups}, {"atomics", traffic_atomics}, {"shapes", traffic_shapes},
+    {"user", traffic_user},
 };
 
 static void set(const char *name, const char *value)

@@ -16,6 +16,7 @@
 #define SLOT_BYTES  (64 << 10)
 #define OUTBOX      (1280 << 10)
 #define OUT_BYTES   (32 << 10)
+#define GROUP       40
 #define MESSAGE_MAX OUT_BYTES
 
 static size_t signal_at(int source, int slot)
@@ -114,6 +115,42 @@ static void storm_kernel(struct host_pe *pe, void *argument)
 void traffic_storm(struct host_pe *pe, void *traffic)
 {
     host_on_proxy(pe, storm_kernel, traffic);
+}
+
+/* ---- groups ---- */
+
+/* Decoupled: all puts, one fence, then the signals of neighbouring words, low to high. */
+static void groups_kernel(struct host_pe *pe, void *argument)
+{
+    const struct traffic *traffic = argument;
+    uint64_t barriers = 0;
+    int target = (pe->rank + 1) % pe->n_pes, source = (pe->rank + pe->n_pes - 1) % pe->n_pes;
+    for (int round = 1; round <= traffic->rounds && pe->failures == 0; round++) {
+        for (int part = 0; part < GROUP; part++) {
+            struct prs_rng rng = payload_rng(traffic->seed, pe->rank, target, part, round);
+            size_t out = OUTBOX + (size_t)part * 512;
+            fill(&rng, pe->view + out, 500);
+            CHECK(pe, device_put(pe, target, INBOX + (size_t)part * 512, pe->heap + out, 500) == 0);
+        }
+        CHECK(pe, device_fence(pe) == 0);
+        for (size_t part = 0; part < GROUP; part++) {
+            CHECK(pe, device_amo(pe, target, PRS_ABI_AMO_SIGNAL_SET, WORDS + 8 * part, 8,
+                                 (uint64_t)round, 0) == 0);
+        }
+        for (int part = GROUP - 1; part >= 0; part--) {
+            struct prs_rng rng = payload_rng(traffic->seed, source, pe->rank, part, round);
+            CHECK(pe, device_wait(pe, WORDS + 8 * (size_t)part, (uint64_t)round));
+            CHECK(pe, host_word(pe, WORDS + 8 * (size_t)part) == (uint64_t)round);
+            CHECK(pe, matches(&rng, pe->view + INBOX + (size_t)part * 512, 500));
+        }
+        CHECK(pe, host_word(pe, WORDS + 8 * GROUP) == 0); /* nothing beyond */
+        CHECK(pe, device_barrier(pe, FLAGS, &barriers));
+    }
+}
+
+void traffic_groups(struct host_pe *pe, void *traffic)
+{
+    host_on_proxy(pe, groups_kernel, traffic);
 }
 
 /* ---- flags ---- */

@@ -12,6 +12,8 @@ struct traffic {
 
 /* Puts with signals from everyone to everyone; payload is checked the moment its signal is seen. */
 void traffic_storm(struct host_pe *pe, void *traffic);
+/* Decoupled signaling: many puts, one fence, neighbouring signals. */
+void traffic_groups(struct host_pe *pe, void *traffic);
 /* Flags behind bulk data (P, small put, atomics): with the fences a program makes, which the host
  * may drop. */
 void traffic_flags(struct host_pe *pe, void *traffic);

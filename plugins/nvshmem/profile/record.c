@@ -103,6 +103,12 @@ static void add_event(struct prs_profile *profile, enum prs_profile_kind kind, i
     };
 }
 
+static int size_class(uint64_t bytes)
+{
+    int log2 = bytes == 0 ? 0 : 63 - __builtin_clzll(bytes);
+    return log2 < PRS_PROFILE_SIZES ? log2 : PRS_PROFILE_SIZES - 1;
+}
+
 void prs_profile_add(struct prs_profile *profile, enum prs_profile_kind kind, bool proxy, int peer,
                      uint64_t bytes, uint64_t start_ns)
 {
@@ -112,10 +118,12 @@ void prs_profile_add(struct prs_profile *profile, enum prs_profile_kind kind, bo
     }
     uint64_t end_ns = prs_profile_now_ns();
     bool settles = kind == PRS_PROFILE_FENCE || kind == PRS_PROFILE_QUIET;
-    if (settles && profile->last_kind != kind) {
+    /* A request is one pass over the PEs. */
+    if (settles && (profile->last_kind != kind || peer <= profile->last_peer)) {
         settle(profile, kind == PRS_PROFILE_FENCE);
     }
     profile->last_kind = (uint8_t)kind;
+    profile->last_peer = peer;
     head->finish_ns = end_ns;
     struct prs_profile_peer *row =
         &profile->peers[peer >= 0 && peer < head->n_pes ? peer : head->pe];
@@ -123,9 +131,7 @@ void prs_profile_add(struct prs_profile *profile, enum prs_profile_kind kind, bo
     row->counts[kind].bytes += bytes;
     row->counts[kind].ns += end_ns - start_ns;
     if (kind == PRS_PROFILE_PUT || kind == PRS_PROFILE_PUT_SIGNAL) {
-        row->put_sizes[bytes == 0                         ? 0
-                       : 63 - __builtin_clzll(bytes) > 32 ? 32
-                                                          : 63 - __builtin_clzll(bytes)]++;
+        row->put_sizes[size_class(bytes)]++;
     }
     if (!settles) {
         row->open++;

@@ -71,6 +71,7 @@ struct prs_profile {
     struct prs_profile_event *events;
     uint64_t bytes;
     uint8_t last_kind; /* of the proxy's calls */
+    int last_peer;
 };
 
 static inline uint64_t prs_profile_bytes(int n_pes, uint32_t events_max)

@@ -2,8 +2,9 @@
  * its signal is seen, and answers when it has seen all. */
 #include "job.h"
 
-enum protocol { PUT_ONLY, COUPLED, DECOUPLED, PROTOCOLS };
-static const char *const protocol_names[] = {"put-only", "coupled", "decoupled"};
+/* ONE_BY_ONE: coupled, all from one thread, so that every fence stands between two tiles. */
+enum protocol { PUT_ONLY, COUPLED, ONE_BY_ONE, DECOUPLED, PROTOCOLS };
+static const char *const protocol_names[] = {"put-only", "coupled", "one-by-one", "decoupled"};
 
 #define TRANSFERS_MAX 128
 
@@ -40,7 +41,13 @@ __global__ static void send(struct buffers buffers, struct round_of round, int p
     }
     unsigned char *target = buffers.target + i * round.bytes;
     const unsigned char *source = buffers.source + i * round.bytes;
-    if (protocol == COUPLED) {
+    if (protocol == ONE_BY_ONE) {
+        for (int j = 0; j < round.transfers && i == 0; j++) {
+            nvshmem_putmem_signal_nbi(buffers.target + j * round.bytes,
+                                      buffers.source + j * round.bytes, round.bytes,
+                                      buffers.signals + j, round.value, NVSHMEM_SIGNAL_SET, peer);
+        }
+    } else if (protocol == COUPLED) {
         nvshmem_putmem_signal_nbi(target, source, round.bytes, buffers.signals + i, round.value,
                                   NVSHMEM_SIGNAL_SET, peer);
     } else {
