@@ -87,8 +87,7 @@ __global__ static void receive(struct buffers buffers, struct round_of round, bo
         atomicAdd(&buffers.counters[2], 1);
     }
     __syncthreads();
-    if (waits && threadIdx.x == 0 &&
-        atomicAdd(&buffers.counters[1], 1) == round.transfers - 1) {
+    if (waits && threadIdx.x == 0 && atomicAdd(&buffers.counters[1], 1) == round.transfers - 1) {
         buffers.counters[1] = 0;
         nvshmemx_signal_op(buffers.answer, round.value, NVSHMEM_SIGNAL_SET, peer);
     }
@@ -155,8 +154,8 @@ void run_sweep(struct job *job)
                     }
                 }
                 int errors = 0;
-                CUDA_CHECK(cudaMemcpy(&errors, buffers.counters + 2, sizeof errors,
-                                      cudaMemcpyDefault));
+                CUDA_CHECK(
+                    cudaMemcpy(&errors, buffers.counters + 2, sizeof errors, cudaMemcpyDefault));
                 CUDA_CHECK(cudaMemset(buffers.counters + 2, 0, sizeof errors));
                 job->failures += errors;
                 errors = sum_over_pes(errors);
