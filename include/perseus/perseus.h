@@ -154,8 +154,9 @@ enum perseus_status perseus_buffer_unregister(struct perseus_pe *pe, void *base)
 /* ---- remote memory access ----
  * `dst` of puts and `src` of gets are symmetric addresses; the other side is local memory in the
  * heap or a registered buffer. _nbi returns once the operation is queued: the source must stay
- * untouched, and the destination of a get unread, until perseus_quiet. A full channel blocks up to
- * timeout_ms. */
+ * untouched, and the destination of a get unread, until perseus_quiet; or, of a put, until the
+ * target is known to have it (it answered the signal behind the put): what has been delivered is
+ * not read again. A full channel blocks up to timeout_ms. */
 enum perseus_status perseus_put_nbi(struct perseus_pe *pe, void *dst, const void *src, size_t bytes,
                                     int target);
 enum perseus_status perseus_get_nbi(struct perseus_pe *pe, void *dst, const void *src, size_t bytes,
