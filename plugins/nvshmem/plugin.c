@@ -40,7 +40,9 @@ static enum perseus_status read_settings(struct prs_plugin *plugin)
                           "PERSEUS_STAGE_BYTES is %llu, which is not a power of two",
                           (unsigned long long)plugin->stage_bytes);
     }
-    return status;
+    return status == PERSEUS_OK
+               ? prs_env_bool(PRS_ENV_OFFER_FENCE, &plugin->log, &plugin->takes_fences)
+               : status;
 }
 
 /* ---- life ---- */
@@ -56,7 +58,8 @@ static enum perseus_status open_routes(struct prs_plugin *plugin, bool host_drop
         return status;
     }
     const struct prs_route *route = &plugin->routes[PRS_SIDE_PROXY];
-    plugin->offers_fence = !prs_sequence_is_natural(route->ordering, &route->fabric->caps);
+    bool is_natural = prs_sequence_is_natural(route->ordering, &route->fabric->caps);
+    plugin->offers_fence = !is_natural || plugin->takes_fences;
     plugin->host_fences = plugin->offers_fence && !host_drops_fences;
     plugin->op_bytes_max = route->fabric->caps.message_bytes_max;
     if (plugin->op_bytes_max == 0 || plugin->op_bytes_max > UINT64_C(1) << 30) {

@@ -25,6 +25,7 @@ struct prs_plugin {
     const char *transport_name; /* "libfabric" or "ibrc" */
     uint64_t timeout_ns;
     struct prs_settings settings;
+    bool takes_fences; /* the user wants fence requests in any case */
     bool host_fences;  /* whether the host calls fence whenever its user does */
     bool offers_fence; /* false: the order is kept without, and the host may skip its requests */
     uint64_t op_bytes_max;

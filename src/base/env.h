@@ -46,6 +46,8 @@
       "right for programs that wait for equal or growing values only")                          \
     X(STAGE_BYTES, "PERSEUS_STAGE_BYTES", "4M",                                                 \
       "NVSHMEM transport: staging of device memory per PE and direction, a power of two")       \
+    X(OFFER_FENCE, "PERSEUS_OFFER_FENCE", "0",                                                  \
+      "1: the NVSHMEM transport takes fence requests even where order needs none, to compare")  \
     X(PROFILE_DIR, "PERSEUS_PROFILE_DIR", "",                                                   \
       "set by perseus nvshmem-profile: where the profiler's records go")                        \
     X(PROFILE_INNER, "PERSEUS_PROFILE_INNER", "",                                               \

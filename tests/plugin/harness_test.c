@@ -21,6 +21,7 @@ struct lane {
 
 static const struct lane lanes[] = {
     {"fifo", "loopback", "", "fifo", "seed=%llu,reorder=1,again=0.1", false, 12, false},
+    {"fifo-fence", "loopback", "", "fifo", "seed=%llu,reorder=1,again=0.1", false, 12, false},
     {"nic-fence", "loopback", "", "nic-fence", SHUFFLED, false, 12, false},
     {"deferred", "loopback", "", "deferred", SHUFFLED, false, 12, false},
     {"counted", "loopback", "", "counted", SHUFFLED, false, 12, false},
@@ -71,6 +72,7 @@ static int run_lane(const struct lane *lane, uint64_t seed, const char *only)
     set("PERSEUS_PROVIDER", lane->provider);
     set("PERSEUS_ORDERING", lane->ordering);
     set("PERSEUS_ADVERSARY", adversary);
+    set("PERSEUS_OFFER_FENCE", strcmp(lane->name, "fifo-fence") == 0 ? "1" : "");
     set("PERSEUS_STAGE_BYTES", lane->processes ? "" : "64K"); /* small: it wraps and fills */
     int failures = 0;
     for (size_t i = 0; i < sizeof works / sizeof works[0]; i++) {
