@@ -153,7 +153,7 @@ struct perseus_moe_stats {
     uint64_t rows_dropped;  /* by capacity_factor */
     /* The last forward alone, on this PE. Phases overlap, so they do not add up to total_ns. */
     uint64_t dispatch_ns;   /* from start until the last row for this PE's experts was here */
-    uint64_t expert_ns;     /* time of processors in expert tiles, divided by their number */
+    uint64_t expert_ns;     /* time of processors in experts, divided by their number */
     uint64_t expert_cpu_ns; /* the same in CPU time: without what others took of the cores */
     uint64_t combine_ns;    /* from this PE's first answer until the last answer to it was here */
     uint64_t total_ns;      /* from start until y was complete and this PE had answered everybody */

@@ -79,15 +79,19 @@ enum perseus_status prs_moe_add(struct prs_worker *worker, const struct prs_task
 }
 
 /* bench->rows_out = shared expert `index` of the tile's tokens. */
-static enum perseus_status prs_shared_run(struct prs_worker *worker, const struct prs_round *round,
+static enum perseus_status prs_shared_run(struct prs_worker *worker, struct prs_round *round,
                                           const struct prs_task *task, uint32_t index,
                                           uint32_t tokens)
 {
     const struct perseus_moe *moe = worker->moe;
     const float *x =
         round->x + (size_t)task->tile * moe->plan.config.tile_tokens * moe->plan.config.hidden;
-    return prs_expert_run(&worker->bench, &moe->experts[moe->hosted + index], tokens, x,
-                          PERSEUS_MOE_F32, worker->bench.rows_out, PERSEUS_MOE_F32);
+    struct prs_expert_time time = prs_expert_time_begin(moe);
+    enum perseus_status status =
+        prs_expert_run(&worker->bench, &moe->experts[moe->hosted + index], tokens, x,
+                       PERSEUS_MOE_F32, worker->bench.rows_out, PERSEUS_MOE_F32);
+    prs_expert_time_end(moe, round, time);
+    return status;
 }
 
 enum perseus_status prs_moe_shared(struct prs_worker *worker, const struct prs_task *task)

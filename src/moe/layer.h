@@ -184,6 +184,14 @@ enum perseus_status prs_moe_shared(struct prs_worker *worker, const struct prs_t
 enum perseus_status prs_moe_combine(struct prs_worker *worker, const struct prs_task *task);
 enum perseus_status prs_moe_add(struct prs_worker *worker, const struct prs_task *task);
 
+/* Time spent in experts, to be counted for the forward. */
+struct prs_expert_time {
+    uint64_t begin_ns, begin_cpu_ns;
+};
+struct prs_expert_time prs_expert_time_begin(const struct perseus_moe *moe);
+void prs_expert_time_end(const struct perseus_moe *moe, struct prs_round *round,
+                         struct prs_expert_time time);
+
 /* Polls every signal that is awaited, once. *out_found: whether anything was there. */
 enum perseus_status prs_moe_scan(struct prs_worker *worker, bool *out_found);
 /* All tiles of `pair` have been answered. */

@@ -40,6 +40,21 @@ static uint64_t prs_tile_cpu_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+struct prs_expert_time prs_expert_time_begin(const struct perseus_moe *moe)
+{
+    return (struct prs_expert_time){prs_clock_now_ns(&moe->clock), prs_tile_cpu_ns()};
+}
+
+void prs_expert_time_end(const struct perseus_moe *moe, struct prs_round *round,
+                         struct prs_expert_time time)
+{
+    /* Relaxed: sums for reports, complete when the round's last count is. */
+    atomic_fetch_add_explicit(&round->expert_ns, prs_clock_now_ns(&moe->clock) - time.begin_ns,
+                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&round->expert_cpu_ns, prs_tile_cpu_ns() - time.begin_cpu_ns,
+                              memory_order_relaxed);
+}
+
 static enum perseus_status prs_tile_run(struct prs_worker *worker, uint32_t expert, uint32_t rows,
                                         const void *in, void *out)
 {
@@ -120,15 +135,11 @@ enum perseus_status prs_moe_tile(struct prs_worker *worker, const struct prs_tas
     struct prs_round *round = &moe->rounds[task->half];
     struct prs_tile_place places[PRS_BATCH_MAX];
     uint32_t count = prs_tile_gather(worker, task, places);
-    uint64_t begin_ns = prs_clock_now_ns(&moe->clock), begin_cpu_ns = prs_tile_cpu_ns();
+    struct prs_expert_time time = prs_expert_time_begin(moe);
     enum perseus_status status =
         count == 1 ? prs_tile_run(worker, task->expert, places[0].rows, places[0].in, places[0].out)
                    : prs_tile_run_batch(worker, places, count);
-    /* Relaxed: sums for reports, complete when the round's last count is. */
-    atomic_fetch_add_explicit(&round->expert_ns, prs_clock_now_ns(&moe->clock) - begin_ns,
-                              memory_order_relaxed);
-    atomic_fetch_add_explicit(&round->expert_cpu_ns, prs_tile_cpu_ns() - begin_cpu_ns,
-                              memory_order_relaxed);
+    prs_expert_time_end(moe, round, time);
     for (uint32_t i = 0; i < count && status == PERSEUS_OK; i++) {
         status = prs_tile_answer(moe, round, &places[i].task);
     }

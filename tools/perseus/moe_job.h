@@ -140,8 +140,8 @@ int prs_moe_pe_main(int rank, void *turn); /* struct prs_moe_turn; for prs_launc
 /* The products of what one PE's experts get, in a plain loop. */
 struct prs_moe_loop;
 enum perseus_status prs_moe_loop_create(const struct prs_moe_setup *setup,
-                                        const struct prs_moe_inputs *inputs, uint32_t first,
-                                        uint32_t count, struct prs_moe_loop **out);
+                                        const struct prs_moe_inputs *inputs,
+                                        const struct perseus_moe *moe, struct prs_moe_loop **out);
 void prs_moe_loop_destroy(struct prs_moe_loop *loop); /* NULL allowed */
 /* Once through; its CPU time. */
 enum perseus_status prs_moe_loop_run(struct prs_moe_loop *loop, uint64_t *out_ns);

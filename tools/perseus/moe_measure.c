@@ -181,6 +181,7 @@ static double *series_of(const struct gathering *gathering, enum prs_moe_variant
 static void take_errors(const struct gathering *gathering, double difference, double expected,
                         uint32_t wrong_counts, struct prs_moe_result *result)
 {
+    result->is_right = result->is_right && wrong_counts == 0;
     if (gathering->inputs->expected == NULL) {
         result->error = NAN;
         return;
