@@ -37,7 +37,9 @@ function(perseus_test name)
     set_target_properties(${name} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
-    if(NOT ARG_TIMEOUT)
+    if(NOT ARG_TIMEOUT AND PERSEUS_SANITIZE)
+        set(ARG_TIMEOUT 600) # ten times slower and starved on few cores
+    elseif(NOT ARG_TIMEOUT)
         set(ARG_TIMEOUT 120)
     endif()
     set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" SKIP_RETURN_CODE 77
