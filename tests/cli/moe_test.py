@@ -68,11 +68,11 @@ class MoeTest(ProgramTest):
             self.assertTrue(word in done.stdout or "no bottleneck" in done.stdout, word)
 
     def test_every_form(self):
-        for words in (["--dtype", "f32"], ["--dtype", "f32", "--wire", "bf16"], ["--dtype", "bf16", "--wire", "f32"],
-                      ["--two-matrix"], ["--shared-experts", 2], ["--capacity-factor", 0.5], ["--relaxed"],
-                      ["--processors", 0], ["--processors", 2, "--subscribers", 1], ["--tile", 2],
+        for words in (["--dtype", "f32", "--two-matrix"], ["--dtype", "f32", "--wire", "bf16", "--shared-experts", 2],
+                      ["--dtype", "bf16", "--wire", "f32", "--capacity-factor", 0.5],
+                      ["--relaxed", "--processors", 2, "--subscribers", 1], ["--processors", 0, "--tile", 2],
                       ["--group-experts", 5, "--no-vector"], ["--nodes", 1, "--pes-per-node", 1],
-                      ["--nodes", 3, "--pes-per-node", 1], ["--nodes", 8, "--pes-per-node", 2, "--tokens", 2]):
+                      ["--nodes", 8, "--pes-per-node", 2, "--tokens", 2]):
             with self.subTest(words=words):
                 document, _ = self.json_of("moe", *SMALL, "--nodes", 2, *words)
                 f32 = words[:2] == ["--dtype", "f32"] and "--wire" not in words
@@ -83,7 +83,7 @@ class MoeTest(ProgramTest):
             path = os.path.join(folder, "trace.csv")
             with open(path, "w", encoding="ascii") as file:
                 file.write("# three of twelve\n" + "0,1,2\n11,0,5\n" * 20)
-            for routing in ("uniform", "balanced", "zipf:2", f"trace:{path}"):
+            for routing in ("balanced", "zipf:2", f"trace:{path}"):
                 with self.subTest(routing=routing):
                     document, _ = self.json_of("moe", *SMALL, "--nodes", 2, "--routing", routing)
                     self.check(document)
