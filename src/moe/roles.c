@@ -54,6 +54,16 @@ static void prs_worker_run(struct prs_worker *worker, const struct prs_task *tas
     }
 }
 
+/* Between two tasks: what came from far away meanwhile goes before what waits here. */
+static void prs_worker_look(struct prs_worker *worker)
+{
+    bool found;
+    enum perseus_status status = prs_moe_scan(worker, &found);
+    if (status != PERSEUS_OK) {
+        prs_moe_break(worker->moe, status);
+    }
+}
+
 static bool prs_worker_has_forward(const struct perseus_moe *moe)
 {
     bool has = false;
@@ -130,6 +140,9 @@ static bool prs_worker_step(struct prs_worker *worker, bool may_sleep)
     switch (prs_scheduler_next(scheduler, worker->may_run, worker->may_watch, may_sleep, &task)) {
     case PRS_NEXT_RUN:
         prs_worker_run(worker, &task);
+        if (worker->may_watch) {
+            prs_worker_look(worker);
+        }
         prs_scheduler_ran(scheduler);
         return true;
     case PRS_NEXT_WATCH:

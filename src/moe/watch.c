@@ -177,7 +177,10 @@ enum perseus_status prs_moe_scan(struct prs_worker *worker, bool *out_found)
     struct perseus_moe *moe = worker->moe;
     enum perseus_status status = PERSEUS_OK;
     bool found = false;
-    pthread_mutex_lock(&moe->scan_mutex);
+    *out_found = false;
+    if (pthread_mutex_trylock(&moe->scan_mutex) != 0) {
+        return PERSEUS_OK; /* somebody else looks, or a forward begins */
+    }
     for (uint32_t half = 0; half < PRS_MOE_HALVES && status == PERSEUS_OK; half++) {
         struct prs_round *round = &moe->rounds[half];
         /* Acquire: with prs_round_begin; and the doors with prs_protocol_end_*. */

@@ -15,7 +15,10 @@
 #include "options.h"
 #include "tool_log.h"
 
-enum { CUT = 30 }; /* of the default model's intermediate size: what two cores can do */
+enum {
+    CUT = 30,
+    PROCESSORS_BY_CORES = INT_MAX
+}; /* of the default model's intermediate size: what two cores can do */
 #define DEFAULT_MODEL "gpt-oss-20b"
 #define DEFAULT_TRACE "data/gpt_oss_20b_topk_ids_slice.npy"
 
@@ -222,8 +225,9 @@ static void fill_options(struct options *o, struct prs_option *out)
          &config->group_experts},
         {"no-vector", NULL, "a group's signals one by one, not as one write", prs_parse_off,
          &config->vector_signals},
-        {"processors", "N", "threads of a PE that run tiles; 0: its main thread (1)", parse_number,
-         &config->processors},
+        {"processors", "N",
+         "threads of a PE that run tiles; 0: its main thread\n(1; 0 with more PEs than cores)",
+         parse_number, &config->processors},
         {"subscribers", "N", "1: a thread that only watches for arrivals (0)", parse_number,
          &config->subscribers},
         {"relaxed", NULL, "results may depend on the order of arrival", prs_parse_on,
@@ -253,12 +257,15 @@ static void fill_options(struct options *o, struct prs_option *out)
 
 /* ---- the command ---- */
 
-/* With more threads than cores, a proxy that spins takes the core from those it waits for. What the
- * user has set stays. */
-static void settle_back_off(const struct prs_moe_setup *setup)
+/* With more threads than cores, a proxy that spins takes the core from those it waits for, and a thread
+ * beside the main one only has to be switched to. What the user has set stays. */
+static void settle_threads(struct prs_moe_setup *setup)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    if ((long)prs_moe_setup_pes(setup) * 2 > cores) {
+    long cores = sysconf(_SC_NPROCESSORS_ONLN), pes = (long)prs_moe_setup_pes(setup);
+    if (setup->config.processors == PROCESSORS_BY_CORES) {
+        setup->config.processors = pes > cores && setup->config.subscribers == 0 ? 0 : 1;
+    }
+    if (pes * 2 > cores) {
         setenv(prs_env_row(PRS_ENV_PROXY_SPIN)->name, "0", 0);
         setenv(prs_env_row(PRS_ENV_PROXY_YIELD)->name, "0", 0);
     }
@@ -273,7 +280,6 @@ static bool run(struct prs_moe_setup *setup)
     if (setup->link != NULL) {
         setenv(prs_env_row(PRS_ENV_LINK)->name, setup->link, 1);
     }
-    settle_back_off(setup);
     bool is_planned = prs_json_check_path(setup->json) && prs_moe_inputs_route(&inputs, setup) &&
                       prs_moe_need_find(setup, &inputs, &need);
     if (!is_planned || setup->is_plan || !prs_moe_need_fits(setup, &need)) {
@@ -310,7 +316,7 @@ int prs_tool_moe(int argc, char **argv)
                                         .config = {.weight_dtype = PERSEUS_MOE_BF16,
                                                    .tokens_max = 16,
                                                    .vector_signals = true,
-                                                   .processors = 1}}};
+                                                   .processors = PROCESSORS_BY_CORES}}};
     struct prs_option rows[N_OPTIONS];
     char path[PATH_MAX];
     int exit_code = PRS_EXIT_OK;
@@ -329,6 +335,7 @@ int prs_tool_moe(int argc, char **argv)
     }
     struct prs_moe_setup *setup = &options.setup;
     settle_shape(&options);
+    settle_threads(setup);
     const char *mistake = check(&options);
     if (mistake != NULL) {
         return prs_command_mistake(&command, "%s", mistake);

@@ -17,15 +17,17 @@ static void print_head(const struct prs_moe_setup *setup, const struct prs_moe_i
 {
     const struct perseus_moe_config *config = &setup->config;
     static const char *const types[] = {"f32", "bf16"};
+    uint32_t threads = 1 + config->processors + config->subscribers;
     printf("%s%s: hidden %u, intermediate %u, %u experts, top-%u, %u shared; weights %s, wire %s\n",
            setup->model != NULL ? setup->model : "own shape",
            setup->is_cut ? " with a thirtieth of its intermediate size" : "", config->hidden,
            config->intermediate, config->experts, config->top_k, config->shared_experts,
            types[config->weight_dtype], types[config->wire_dtype]);
     printf(
-        "%u nodes x %u PEs, %u tokens each, routing %s (%llu rows dropped); %s, provider %s%s%s\n",
-        setup->nodes, setup->pes_per_node, config->tokens_max, setup->routing,
-        (unsigned long long)inputs->dropped, results->fabric, results->provider,
+        "%u nodes x %u PEs (%u thread%s and a proxy each), %u tokens each, routing %s (%llu rows "
+        "dropped); %s, provider %s%s%s\n",
+        setup->nodes, setup->pes_per_node, threads, threads > 1 ? "s" : "", config->tokens_max,
+        setup->routing, (unsigned long long)inputs->dropped, results->fabric, results->provider,
         setup->link != NULL ? ", link " : "", setup->link != NULL ? setup->link : "");
     printf("ordering: drain against %s (%s)\n\n", perseus_ordering_name(results->best),
            results->best_why);
