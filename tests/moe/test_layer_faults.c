@@ -90,16 +90,21 @@ static void one_leaves(struct pes *job, struct perseus_pe *pe, void *context)
     CHECK_OK(perseus_moe_create(pe, config, &moe));
     CHECK_OK(forward(moe, arrays));
     pes_meet(job); /* an abort may drop answers that were on their way */
-    if (me != 1) {
-        enum perseus_status status = PERSEUS_OK;
-        for (int i = 0; i < 1000 && status == PERSEUS_OK; i++) { /* one or more may still work */
-            status = forward(moe, arrays);
-        }
-        /* From the job, or first from the fabric, whose transfer ended in the middle. */
-        CHECK(status == PERSEUS_PEER_LOST || status == PERSEUS_IO);
-        CHECK_STATUS(forward(moe, arrays), status); /* it has ended for good */
-        CHECK(messages_have(&job->messages[me], "PE 1"));
+    if (me == 1) {
+        end(job, pe, moe);
+        pes_meet(job);
+        free(arrays);
+        return;
     }
+    enum perseus_status status = PERSEUS_OK;
+    for (int i = 0; i < 1000 && status == PERSEUS_OK; i++) { /* one or more may still work */
+        status = forward(moe, arrays);
+    }
+    /* From the job, or first from the fabric, whose transfer ended in the middle. */
+    CHECK(status == PERSEUS_PEER_LOST || status == PERSEUS_IO);
+    CHECK_STATUS(forward(moe, arrays), status); /* it has ended for good */
+    CHECK(messages_have(&job->messages[me], "PE 1"));
+    pes_meet(job); /* whoever leaves next is named too */
     end(job, pe, moe);
     free(arrays);
 }
