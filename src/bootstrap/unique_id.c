@@ -7,6 +7,7 @@
 
 #include "base/env.h"
 #include "base/export.h"
+#include "base/local_address.h"
 
 /* Layout, little-endian, all the rest zero. */
 enum {
@@ -164,10 +165,12 @@ static bool fill_random(unsigned char *out, size_t bytes)
 PRS_PUBLIC enum perseus_status perseus_unique_id_create(const char *bind_address,
                                                         struct perseus_unique_id *out)
 {
-    const char *text = bind_address != NULL ? bind_address : prs_env_text(PRS_ENV_BIND);
+    char text[PRS_LOCAL_ADDRESS_BYTES];
     struct prs_unique_id id;
     /* The wildcard is no address that the other PEs could connect to. */
-    if (!prs_stream_address_parse(text, 0, &id.address) || is_wildcard(&id.address)) {
+    if (prs_local_address(bind_address != NULL ? bind_address : prs_env_text(PRS_ENV_BIND), NULL,
+                          text) != PERSEUS_OK ||
+        !prs_stream_address_parse(text, 0, &id.address) || is_wildcard(&id.address)) {
         return PERSEUS_INVALID_ARGUMENT;
     }
     id.listen_fd = prs_stream_listen(&id.address);

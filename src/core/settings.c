@@ -170,7 +170,6 @@ enum perseus_status prs_settings_read(const struct perseus_attr *attr, const str
     struct prs_settings s = {
         .fabric = attr->fabric != NULL ? attr->fabric : prs_env_text(PRS_ENV_FABRIC),
         .provider = attr->provider != NULL ? attr->provider : prs_env_text(PRS_ENV_PROVIDER),
-        .bind = prs_env_text(PRS_ENV_BIND),
     };
     if (attr->pes_per_node < 0) {
         return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
@@ -178,6 +177,9 @@ enum perseus_status prs_settings_read(const struct perseus_attr *attr, const str
                         attr->pes_per_node);
     }
     enum perseus_status status = prs_settings_ordering(attr->ordering, log, &s.ordering);
+    if (status == PERSEUS_OK) {
+        status = prs_local_address(prs_env_text(PRS_ENV_BIND), log, s.bind);
+    }
     if (status == PERSEUS_OK) {
         status = prs_settings_memory(attr, log, &s);
     }

@@ -3,7 +3,7 @@
 #ifndef PRS_CORE_SETTINGS_H
 #define PRS_CORE_SETTINGS_H
 
-#include "base/log.h"
+#include "base/local_address.h"
 #include "fabric/faulty/faulty.h"
 #include "proxy/thread.h"
 
@@ -15,7 +15,8 @@ enum prs_pin { PRS_PIN_NONE, PRS_PIN_CPU, PRS_PIN_NUMA };
 
 /* Texts belong to the caller's attributes or the environment: valid during init only. */
 struct prs_settings {
-    const char *fabric, *provider, *bind;
+    const char *fabric, *provider;
+    char bind[PRS_LOCAL_ADDRESS_BYTES];
     enum perseus_ordering ordering;
     size_t heap_bytes; /* whole pages */
     uint32_t ring_slots;

@@ -24,7 +24,7 @@ class UsageTest(ProgramTest):
                 text = self.ok(*command, "--help").stdout
                 self.assertIn("usage: perseus " + " ".join(command), text)
                 # Those that measure or report; the others start programs or print settings.
-                is_report = command != ["run"] and not command[0].startswith("nvshmem-")
+                is_report = command not in (["run"], ["unique-id"]) and not command[0].startswith("nvshmem-")
                 for option in ("--help", "--json", "--seed") if is_report else ("--help",):
                     self.assertIn(option, text)
 

@@ -9,6 +9,7 @@ enum prs_exit { PRS_EXIT_OK = 0, PRS_EXIT_FAILED = 1, PRS_EXIT_USAGE = 2 };
  * the exit code of the program that `run` started. */
 int prs_tool_info(int argc, char **argv);
 int prs_tool_run(int argc, char **argv);
+int prs_tool_unique_id(int argc, char **argv);
 int prs_tool_moe(int argc, char **argv);
 int prs_tool_nvshmem_env(int argc, char **argv);
 int prs_tool_nvshmem_install(int argc, char **argv);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/env.h"
+#include "base/local_address.h"
 #include "command.h"
 #include "fabric/registry.h"
 #include "json_out.h"
@@ -58,12 +59,16 @@ static void add_provider(void *user, const struct prs_libfabric_provider *provid
 
 static void add_libfabric(struct info *info)
 {
+    struct prs_log log = prs_tool_log();
+    char bind[PRS_LOCAL_ADDRESS_BYTES];
+    if (prs_local_address(prs_env_text(PRS_ENV_BIND), &log, bind) != PERSEUS_OK) {
+        return;
+    }
     const struct prs_fabric_config config = {
-        .bind = prs_env_text(PRS_ENV_BIND),
+        .bind = bind,
         .memory_kinds = PRS_MEMORY_HOST,
         .clock = prs_clock_monotonic(),
     };
-    struct prs_log log = prs_tool_log();
     prs_libfabric_discover(&config, &log, add_provider, info);
 }
 #else

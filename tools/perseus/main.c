@@ -18,6 +18,7 @@ struct row {
 static const struct row rows[] = {
     {NULL, "info", prs_tool_info, "fabrics here, what each grants, and the ordering mode to use"},
     {NULL, "run", prs_tool_run, "a program as the PEs of one job on this host"},
+    {NULL, "unique-id", prs_tool_unique_id, "what PEs on several hosts need to find each other"},
     {NULL, "moe", prs_tool_moe,
      "a Mixture-of-Experts layer across PEs, vanilla against Perseus, results checked"},
     {NULL, "nvshmem-env", prs_tool_nvshmem_env,
