@@ -138,6 +138,7 @@ static enum perseus_status prs_channel_fill_contact(struct prs_channel *channel)
         self->address_bytes = (uint32_t)address_bytes;
         self->window_bytes = (uint32_t)window_bytes;
         self->ordering = (uint32_t)channel->ordering;
+        self->scope = channel->fabric->caps.scope;
         memcpy(self->provider, channel->fabric->caps.provider, sizeof self->provider);
     }
     return status;
@@ -200,7 +201,8 @@ void prs_channel_contact(const struct prs_channel *channel, struct prs_contact *
     *out = channel->self;
 }
 
-/* Both sides of a connection must speak the same ordering over the same provider. */
+/* Both sides of a connection must speak the same ordering over the same provider, and mean the same
+ * by an address: 127.0.0.1 of another host would be taken for this one's. */
 static enum perseus_status prs_channel_check(const struct prs_channel *channel)
 {
     const struct prs_contact *first = &channel->contacts[0];
@@ -215,6 +217,14 @@ static enum perseus_status prs_channel_check(const struct prs_channel *channel)
                 "PERSEUS_ORDERING)",
                 pe, perseus_ordering_name((enum perseus_ordering)other->ordering), other->provider,
                 perseus_ordering_name((enum perseus_ordering)first->ordering), first->provider);
+        }
+        if (other->scope != first->scope) {
+            return prs_fail(
+                channel->log, PERSEUS_INVALID_ARGUMENT,
+                "PE 0 and PE %d are on different hosts (or in different containers), but %.63s "
+                "reaches no further than one: set PERSEUS_BIND to the interface (eth0) or subnet "
+                "(10.1.0.0/16) that joins the hosts, on every PE; shm joins none",
+                pe, first->provider);
         }
     }
     return PERSEUS_OK;

@@ -23,6 +23,7 @@ struct prs_contact {
     unsigned char window[PRS_WINDOW_BLOB_MAX];
     uint32_t ordering; /* of both sides of a connection must be equal */
     char provider[64];
+    uint64_t scope; /* of the address: prs_caps.scope */
 };
 
 struct prs_channel;

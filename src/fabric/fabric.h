@@ -141,6 +141,9 @@ struct prs_caps {
     bool source_needs_region; /* local side of PUT/GET must lie in a region */
     uint32_t lanes_max;
     int numa_node; /* of the device, -1 unknown */
+    /* Endpoints have addresses that mean the same only to fabrics with an equal scope, as 127.0.0.1
+     * does within one host. 0: to all. */
+    uint64_t scope;
     char provider[64];
     char order_word[96], fence_word[96], completion_word[96], immediate_word[96];
 };

@@ -3,6 +3,7 @@
 #include "fabric/libfabric/caps.h"
 #include "fabric/libfabric/choose.h"
 #include "fabric/libfabric/internal.h"
+#include "fabric/libfabric/ip.h"
 #include "fabric/libfabric/libfabric.h"
 #include "fabric/libfabric/process.h"
 #include "fabric/libfabric/shm.h"
@@ -37,10 +38,13 @@ static enum perseus_status prs_lf_fabric_fill(struct prs_lf_fabric *fabric,
     if (status != PERSEUS_OK) {
         return status;
     }
+    prs_lf_caps_fill(fabric->info, &fabric->base.caps);
     if (prs_lf_shm_is(fabric->info)) {
         prs_lf_shm_sweep();
+        fabric->base.caps.scope = fabric->process_space;
+    } else if (prs_lf_ip_is_loopback(fabric->bind)) {
+        fabric->base.caps.scope = prs_lf_network_space();
     }
-    prs_lf_caps_fill(fabric->info, &fabric->base.caps);
     fabric->traits = prs_lf_traits(fabric->base.caps.provider);
     int error = fi_fabric(fabric->info->fabric_attr, &fabric->fabric, NULL);
     error = error == 0 ? fi_domain(fabric->fabric, fabric->info, &fabric->domain, NULL) : error;

@@ -46,6 +46,18 @@ enum perseus_status prs_lf_ip_check(const char *text, const struct prs_log *log)
     return PERSEUS_OK;
 }
 
+bool prs_lf_ip_is_loopback(const char *text)
+{
+    struct sockaddr_storage address;
+    if (prs_lf_ip_parse(text, &address) == 0) {
+        return false;
+    }
+    return address.ss_family == AF_INET
+               ? ntohl(((const struct sockaddr_in *)&address)->sin_addr.s_addr) >> 24 ==
+                     IN_LOOPBACKNET
+               : IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)&address)->sin6_addr);
+}
+
 bool prs_lf_ip_is(const struct sockaddr_storage *address, const char *text)
 {
     struct sockaddr_storage wanted;

@@ -16,4 +16,7 @@ enum perseus_status prs_lf_ip_check(const char *text, const struct prs_log *log)
 /* Whether `address` has the host part that `text` spells. */
 bool prs_lf_ip_is(const struct sockaddr_storage *address, const char *text);
 
+/* Whether `text` is an address that only means something on its own host. */
+bool prs_lf_ip_is_loopback(const char *text);
+
 #endif

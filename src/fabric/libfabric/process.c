@@ -12,7 +12,8 @@ static uint64_t prs_lf_mix(uint64_t hash, uint64_t value)
     return hash ^ (hash >> 29);
 }
 
-uint64_t prs_lf_process_space(void)
+/* This boot of this host, and a namespace of the kernel's. */
+static uint64_t prs_lf_space(const char *namespace_path)
 {
     uint64_t hash = 0;
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
@@ -23,11 +24,21 @@ uint64_t prs_lf_process_space(void)
         }
         fclose(file);
     }
-    struct stat pid_namespace;
-    if (stat("/proc/self/ns/pid", &pid_namespace) == 0) {
-        hash = prs_lf_mix(hash, pid_namespace.st_ino);
+    struct stat namespace_file;
+    if (stat(namespace_path, &namespace_file) == 0) {
+        hash = prs_lf_mix(hash, namespace_file.st_ino);
     }
     return hash;
+}
+
+uint64_t prs_lf_process_space(void)
+{
+    return prs_lf_space("/proc/self/ns/pid");
+}
+
+uint64_t prs_lf_network_space(void)
+{
+    return prs_lf_space("/proc/self/ns/net");
 }
 
 int prs_lf_process_watch(pid_t pid, bool *out_ended)

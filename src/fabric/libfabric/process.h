@@ -17,6 +17,10 @@
  * with the same number can look at each other. */
 uint64_t prs_lf_process_space(void);
 
+/* Names the network we live in, as far as loopback addresses go: 127.0.0.1 is the same here and
+ * there only if this is. */
+uint64_t prs_lf_network_space(void);
+
 /* A descriptor that tells when `pid` ends; the caller closes it. -1: cannot be watched. *out_ended:
  * it has ended already. */
 int prs_lf_process_watch(pid_t pid, bool *out_ended);

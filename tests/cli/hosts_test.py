@@ -1,0 +1,73 @@
+"""PEs on two hosts: network namespaces, joined by a cable. Needs root and ip; skipped elsewhere."""
+import os
+import subprocess
+import unittest
+
+from program import ENVIRONMENT, PROGRAM, ProgramTest
+
+EXAMPLE = os.environ["PERSEUS_EXAMPLE"]
+HOSTS = [f"perseus{os.getpid()}{letter}" for letter in "ab"]
+SUBNET = "10.99.0.0/24"
+
+
+def ip(*words):
+    return subprocess.run(["ip", *words], capture_output=True, text=True, check=False).returncode == 0
+
+
+def build():
+    first, second = HOSTS
+    return (ip("netns", "add", first) and ip("netns", "add", second) and
+            ip("link", "add", "cable0", "netns", first, "type", "veth", "peer", "name", "cable0", "netns", second) and
+            all(ip("-n", host, "addr", "add", f"10.99.0.{i + 1}/24", "dev", "cable0") and
+                ip("-n", host, "link", "set", "cable0", "up") and ip("-n", host, "link", "set", "lo", "up")
+                for i, host in enumerate(HOSTS)))
+
+
+def start(host, rank, unique_id, bind, provider):
+    env = {**ENVIRONMENT, "PERSEUS_UNIQUE_ID": unique_id, "PERSEUS_RANK": str(rank), "PERSEUS_SIZE": "2",
+           "PERSEUS_BIND": bind, "PERSEUS_PROVIDER": provider, "PERSEUS_TIMEOUT_MS": "20000",
+           "PERSEUS_PES_PER_NODE": "1"}
+    return subprocess.Popen(["ip", "netns", "exec", host, EXAMPLE], env=env, text=True, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE)
+
+
+class HostsTest(ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        if not build():
+            cls.tearDownClass()
+            raise unittest.SkipTest("this user may not make network namespaces")
+
+    @classmethod
+    def tearDownClass(cls):
+        for host in HOSTS:
+            ip("netns", "del", host)
+
+    def job(self, bind, provider="tcp", id_bind=SUBNET):
+        made = subprocess.run(["ip", "netns", "exec", HOSTS[0], PROGRAM, "unique-id", "--bind", id_bind],
+                              capture_output=True, text=True, check=True)
+        pes = [start(host, rank, made.stdout.strip(), bind, provider) for rank, host in enumerate(HOSTS)]
+        return [(pe.returncode, out, err) for pe, (out, err) in ((pe, pe.communicate(timeout=100)) for pe in pes)]
+
+    def test_a_subnet_or_an_interface_joins_them(self):
+        for bind in (SUBNET, "cable0"):
+            for provider in ("tcp", "sockets"):
+                with self.subTest(bind=bind, provider=provider):
+                    for code, out, err in self.job(bind, provider):
+                        self.assertEqual((code, err), (0, ""), out)
+
+    def test_loopback_addresses_are_not_taken_for_ones_own(self):
+        for code, _, err in self.job("127.0.0.1"):
+            self.assertEqual(code, 1)
+            self.assertIn("PERSEUS_BIND", err)
+            self.assertNotIn("TIMEOUT", err)
+
+    def test_what_is_not_there_is_said_with_what_is(self):
+        for code, _, err in self.job("eth7"):
+            self.assertEqual(code, 1)
+            self.assertIn("eth7", err)
+            self.assertIn("cable0 10.99.0.", err)
+
+
+if __name__ == "__main__":
+    unittest.main()
