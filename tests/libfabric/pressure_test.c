@@ -8,35 +8,20 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
+#include "libfabric/pair.h"
 #include "libfabric/program.h"
-#include "libfabric/side.h"
 
 #define BYTES (1 << 20)
 #define POSTS 4000
 #define SLOT  128
 
-struct pair {
-    struct side a, b;
-};
 static _Alignas(64) unsigned char memory_a[BYTES], memory_b[BYTES];
 static unsigned char seen[POSTS];
 
-static void pair_open(struct pair *pair)
+static void open_pair(struct pair *pair)
 {
-    struct side_card a, b;
     memset(memory_b, 0, BYTES);
-    side_open(&pair->a, program_provider(), false, memory_a, BYTES);
-    side_open(&pair->b, program_provider(), false, memory_b, BYTES);
-    side_card(&pair->a, &a);
-    side_card(&pair->b, &b);
-    side_meet(&pair->a, &b);
-    side_meet(&pair->b, &a);
-}
-
-static void pair_close(struct pair *pair)
-{
-    side_close(&pair->a);
-    side_close(&pair->b);
+    pair_open(pair, false, memory_a, memory_b, BYTES);
 }
 
 /* Reads what there is; each good completion must be new. Returns how many. */
@@ -105,7 +90,7 @@ static void again_loses_nothing(void **state)
 {
     (void)state;
     struct pair pair;
-    pair_open(&pair);
+    open_pair(&pair);
     fill_sources();
     memset(seen, 0, sizeof seen);
     struct prs_rng rng = prs_rng_seeded(1);
@@ -131,7 +116,7 @@ static void in_flight_is_bounded(void **state)
 {
     (void)state;
     struct pair pair;
-    pair_open(&pair);
+    open_pair(&pair);
     uint32_t most = pair.a.fabric->caps.inflight_max;
     struct prs_op op = side_set(&pair.a, 0, 1);
     uint32_t posted = 0;
@@ -151,7 +136,7 @@ static void untracked_is_silent_and_leaks_no_context(void **state)
 {
     (void)state;
     struct pair pair;
-    pair_open(&pair);
+    open_pair(&pair);
     memset(seen, 0, sizeof seen);
     uint32_t done = 0, tracked = 0;
     for (uint32_t i = 0; i < POSTS; i++) {
@@ -181,7 +166,7 @@ static void held_operations_keep_their_place_and_flush_rings(void **state)
 {
     (void)state;
     struct pair pair;
-    pair_open(&pair);
+    open_pair(&pair);
     pair.a.fabric->caps.batching = true;
     fill_sources();
     memset(seen, 0, sizeof seen);
@@ -219,7 +204,7 @@ static void closes_in_mid_flight(void **state)
     (void)state;
     for (int round = 0; round < 10; round++) {
         struct pair pair;
-        pair_open(&pair);
+        open_pair(&pair);
         uint32_t none = 0;
         struct prs_op op = side_put(&pair.a, 0, 0, 3000);
         if (round % 2 == 0) { /* with a connection; without, closing finds it half open */

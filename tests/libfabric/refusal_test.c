@@ -13,32 +13,17 @@
 
 #include "fabric/libfabric/discover.h"
 #include "fabric/libfabric/libfabric.h"
+#include "libfabric/pair.h"
 #include "libfabric/program.h"
-#include "libfabric/side.h"
 
 #define BYTES 65536
 
-struct pair {
-    struct side a, b;
-};
 static _Alignas(64) unsigned char memory_a[BYTES], memory_b[BYTES];
 
-static void pair_open(struct pair *pair)
+static void open_pair(struct pair *pair)
 {
-    struct side_card a, b;
     memset(memory_b, 0, BYTES);
-    side_open(&pair->a, program_provider(), false, memory_a, BYTES);
-    side_open(&pair->b, program_provider(), false, memory_b, BYTES);
-    side_card(&pair->a, &a);
-    side_card(&pair->b, &b);
-    side_meet(&pair->a, &b);
-    side_meet(&pair->b, &a);
-}
-
-static void pair_close(struct pair *pair)
-{
-    side_close(&pair->a);
-    side_close(&pair->b);
+    pair_open(pair, false, memory_a, memory_b, BYTES);
 }
 
 static struct prs_op broken(const struct pair *pair, int which)
@@ -103,7 +88,7 @@ static void bad_operations_are_refused_and_harm_nothing(void **state)
     (void)state;
     struct pair pair;
     uint32_t done = 0;
-    pair_open(&pair);
+    open_pair(&pair);
     memset(memory_a, 0xaa, BYTES);
     for (int i = 0; i < BROKEN; i++) {
         struct prs_op op = broken(&pair, i);
@@ -129,7 +114,7 @@ static void a_fence_that_was_not_granted_is_refused(void **state)
     (void)state;
     struct pair pair;
     uint32_t done = 0;
-    pair_open(&pair);
+    open_pair(&pair);
     struct prs_op op = side_put(&pair.a, 0, 0, 64);
     op.flags = PRS_OP_FENCE;
     bool granted = pair.a.fabric->caps.fence_scope != PRS_FENCE_NONE;
@@ -146,7 +131,7 @@ static void blobs_from_elsewhere_are_refused(void **state)
     struct side_card card;
     struct prs_remote *remote = NULL;
     uint32_t peer = 77;
-    pair_open(&pair);
+    open_pair(&pair);
     const struct prs_fabric_ops *ops = pair.a.fabric->ops;
     side_card(&pair.b, &card);
     for (size_t bytes = 0; bytes < card.address_bytes; bytes++) {
@@ -300,7 +285,7 @@ static void nothing_listens_outside_loopback(void **state)
     if (!is_ip()) {
         return;
     }
-    pair_open(&pair);
+    open_pair(&pair);
     struct prs_op op = side_put(&pair.a, 0, 0, 64);
     assert_int_equal(side_post(&pair.a, &pair.b, &op, &done), PERSEUS_OK);
     side_wait(&pair.a, &pair.b, &done, 1);

@@ -7,42 +7,25 @@
 
 #include <cmocka.h>
 
+#include "libfabric/pair.h"
 #include "libfabric/program.h"
-#include "libfabric/side.h"
 
 #define BYTES (1 << 20)
 
-struct pair {
-    struct side a, b;
-    uint32_t done;
-};
 static _Alignas(64) unsigned char memory_a[BYTES], memory_b[BYTES];
 
-static void pair_meet(struct pair *pair)
+static void fill_memory(void)
 {
-    struct side_card a, b;
-    side_card(&pair->a, &a);
-    side_card(&pair->b, &b);
-    side_meet(&pair->a, &b);
-    side_meet(&pair->b, &a);
-    pair->done = 0;
     for (size_t i = 0; i < BYTES; i++) {
         memory_a[i] = (unsigned char)(i * 7 + (i >> 8));
         memory_b[i] = 0xee;
     }
 }
 
-static void pair_open(struct pair *pair, bool want_atomics)
+static void open_pair(struct pair *pair, bool want_atomics)
 {
-    side_open(&pair->a, program_provider(), want_atomics, memory_a, BYTES);
-    side_open(&pair->b, program_provider(), want_atomics, memory_b, BYTES);
-    pair_meet(pair);
-}
-
-static void pair_close(struct pair *pair)
-{
-    side_close(&pair->b);
-    side_close(&pair->a);
+    pair_open(pair, want_atomics, memory_a, memory_b, BYTES);
+    fill_memory();
 }
 
 static void pair_do(struct pair *pair, const struct prs_op *op)
@@ -84,7 +67,7 @@ static void between_fabrics(void **state)
 {
     (void)state;
     struct pair pair;
-    pair_open(&pair, false);
+    open_pair(&pair, false);
     puts_and_gets_move_exactly_their_bytes(&pair);
     pair_close(&pair);
 }
@@ -96,6 +79,7 @@ static void between_endpoints_of_one_fabric(void **state)
     side_open(&pair.a, program_provider(), false, memory_a, BYTES);
     side_open_beside(&pair.b, &pair.a, memory_b, BYTES);
     pair_meet(&pair);
+    fill_memory();
     puts_and_gets_move_exactly_their_bytes(&pair);
     pair_close(&pair);
 }
@@ -104,7 +88,7 @@ static void the_whole_region_and_no_more(void **state)
 {
     (void)state;
     struct pair pair;
-    pair_open(&pair, false);
+    open_pair(&pair, false);
     struct prs_op put = side_put(&pair.a, 0, 0, BYTES);
     pair_do(&pair, &put);
     assert_memory_equal(memory_b, memory_a, BYTES);
@@ -115,7 +99,7 @@ static void inline_sources_are_copied_by_post(void **state)
 {
     (void)state;
     struct pair pair;
-    pair_open(&pair, false);
+    open_pair(&pair, false);
     uint32_t most = pair.a.fabric->caps.inline_bytes;
     assert_true(most >= 8);
     unsigned char source[4096];
@@ -141,7 +125,7 @@ static void signals_write_their_word(void **state)
 {
     (void)state;
     struct pair pair;
-    pair_open(&pair, false);
+    open_pair(&pair, false);
     static const uint64_t values[] = {1, 0, UINT64_MAX, UINT64_C(0x0123456789abcdef)};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         struct prs_op set = side_set(&pair.a, 4088, values[i]);
@@ -187,7 +171,7 @@ static void immediates_arrive_after_their_data(void **state)
 {
     (void)state;
     struct pair pair;
-    pair_open(&pair, false);
+    open_pair(&pair, false);
     uint32_t bits = pair.a.fabric->caps.immediate_bits;
     if (bits == 0) {
         pair_close(&pair);
@@ -228,7 +212,7 @@ static void atomics_compute(void **state)
         {PERSEUS_ATOMIC_COMPARE_SWAP, 7, 9, 8, 7},
     };
     struct pair pair;
-    pair_open(&pair, true);
+    open_pair(&pair, true);
     const struct prs_caps *caps = &pair.a.fabric->caps;
     assert_false(caps->atomics_cpu_coherent);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -265,10 +249,10 @@ static void atomics_are_not_bought_with_order(void **state)
 {
     (void)state;
     struct pair with, without;
-    pair_open(&without, false);
+    open_pair(&without, false);
     uint32_t order = without.a.fabric->caps.order;
     pair_close(&without);
-    pair_open(&with, true);
+    open_pair(&with, true);
     assert_int_equal(with.a.fabric->caps.order & order, order);
     pair_close(&with);
 }
