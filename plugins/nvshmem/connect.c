@@ -5,11 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "perseus/perseus.h"
 #include "plugin.h"
 #include "stage.h"
 
-#define HELLO_MAGIC   0x31656c6c65686e76u
-#define HELLO_VERSION 1
+#define IDENTITY_MAGIC 0x3173757265737270u
+/* The second number grows with the layout of what follows. */
+#define PERSEUS_AND_PROTOCOL PERSEUS_VERSION_STRING ", protocol 2"
+
+/* Exchanged first, and of one layout for ever: only between equals is the rest understood. */
+struct prs_identity {
+    uint64_t magic;
+    uint32_t interface;
+    char perseus[52];
+};
+_Static_assert(sizeof(struct prs_identity) == 64, "the same in all versions of Perseus");
 
 struct prs_hello_route {
     uint32_t address_bytes; /* directly before the address, as prs_orderer_set_directory wants it */
@@ -19,18 +29,17 @@ struct prs_hello_route {
 };
 
 struct prs_hello {
-    uint64_t magic;
-    uint32_t version;
     uint32_t status; /* enum perseus_status of this PE's own start */
     struct prs_hello_route routes[PRS_SIDE_COUNT];
-    uint64_t stage_bytes; /* 0: no GPU */
+    uint64_t stage_bytes; /* 0: nothing is staged */
+    uint64_t stage_host;
     uint32_t arena_bytes;
     unsigned char arena[PRS_WINDOW_BLOB_MAX];
 };
 
 static enum perseus_status introduce_stage(struct prs_plugin *plugin, struct prs_hello *hello)
 {
-    if (plugin->cuda == NULL) {
+    if (!prs_plugin_stages(plugin)) {
         return PERSEUS_OK;
     }
     enum perseus_status status = prs_staging_create(plugin, plugin->stage_bytes, &plugin->stage);
@@ -41,6 +50,7 @@ static enum perseus_status introduce_stage(struct prs_plugin *plugin, struct prs
     status = prs_window_export(plugin->stage->window, hello->arena, &bytes);
     hello->arena_bytes = (uint32_t)bytes;
     hello->stage_bytes = plugin->stage_bytes;
+    hello->stage_host = plugin->stage_host;
     return status;
 }
 
@@ -66,17 +76,49 @@ static enum perseus_status introduce(struct prs_plugin *plugin, struct prs_hello
     return introduce_stage(plugin, hello);
 }
 
-/* Against PE 0, so that every PE finds the same fault. */
+/* ---- judgement: against PE 0, so that every PE finds the same fault ---- */
+
+static enum perseus_status judge_identity(const struct prs_plugin *plugin,
+                                          const struct prs_identity *first,
+                                          const struct prs_identity *identity, int pe)
+{
+    if (identity->magic != IDENTITY_MAGIC || first->magic != IDENTITY_MAGIC) {
+        return prs_fail(&plugin->log, PERSEUS_VERSION,
+                        "PE %d does not run the Perseus transport, others do: give every PE the "
+                        "same files and environment",
+                        identity->magic != IDENTITY_MAGIC ? pe : 0);
+    }
+    if (memcmp(identity, first, sizeof *first) != 0) {
+        return prs_fail(&plugin->log, PERSEUS_VERSION,
+                        "PE %d runs Perseus %.52s, under NVSHMEM interface %u.0, PE 0 runs Perseus "
+                        "%.52s, under interface %u.0: give every PE the same files",
+                        pe, identity->perseus, identity->interface, first->perseus,
+                        first->interface);
+    }
+    return PERSEUS_OK;
+}
+
+static enum perseus_status judge_routes(const struct prs_plugin *plugin, int pe)
+{
+    for (int side = 0; side < PRS_SIDE_COUNT; side++) {
+        const struct prs_hello_route *first = &plugin->hellos[0].routes[side];
+        const struct prs_hello_route *route = &plugin->hellos[pe].routes[side];
+        if (first->ordering != route->ordering ||
+            strncmp(first->provider, route->provider, sizeof first->provider) != 0) {
+            return prs_fail(
+                &plugin->log, PERSEUS_NOT_SUPPORTED,
+                "PE %d uses %.64s with ordering %s, PE 0 uses %.64s with %s: set "
+                "PERSEUS_PROVIDER and PERSEUS_ORDERING alike everywhere",
+                pe, route->provider, perseus_ordering_name((enum perseus_ordering)route->ordering),
+                first->provider, perseus_ordering_name((enum perseus_ordering)first->ordering));
+        }
+    }
+    return PERSEUS_OK;
+}
+
 static enum perseus_status judge(const struct prs_plugin *plugin, int pe)
 {
     const struct prs_hello *first = &plugin->hellos[0], *hello = &plugin->hellos[pe];
-    if (hello->magic != HELLO_MAGIC || hello->version != HELLO_VERSION) {
-        return prs_fail(
-            &plugin->log, PERSEUS_VERSION,
-            "PE %d runs another transport or another version of Perseus: give every PE the "
-            "same files and environment",
-            pe);
-    }
     if (hello->status != PERSEUS_OK) {
         return pe == plugin->my_pe
                    ? (enum perseus_status)hello->status
@@ -84,52 +126,67 @@ static enum perseus_status judge(const struct prs_plugin *plugin, int pe)
                               "PE %d could not start (%s): see its message", pe,
                               perseus_status_string((enum perseus_status)hello->status));
     }
-    if (first->status == PERSEUS_OK && hello->stage_bytes != first->stage_bytes) {
-        return prs_fail(
+    if (first->status != PERSEUS_OK) {
+        return PERSEUS_OK; /* it was told already */
+    }
+    enum perseus_status status = judge_routes(plugin, pe);
+    if (status == PERSEUS_OK &&
+        (hello->stage_bytes != first->stage_bytes || hello->stage_host != first->stage_host)) {
+        status = prs_fail(
             &plugin->log, PERSEUS_NOT_SUPPORTED,
-            "PE %d stages device memory through %llu bytes, PE 0 through %llu (0: it has no "
-            "GPU): set PERSEUS_STAGE_BYTES alike everywhere",
-            pe, (unsigned long long)hello->stage_bytes, (unsigned long long)first->stage_bytes);
+            "PE %d stages through %llu bytes (system memory: %llu), PE 0 through %llu (%llu); "
+            "0 bytes: it has no GPU. Set PERSEUS_STAGE_BYTES and PERSEUS_STAGE_HOST alike "
+            "everywhere",
+            pe, (unsigned long long)hello->stage_bytes, (unsigned long long)hello->stage_host,
+            (unsigned long long)first->stage_bytes, (unsigned long long)first->stage_host);
     }
-    for (int side = 0; side < PRS_SIDE_COUNT && first->status == PERSEUS_OK; side++) {
-        const struct prs_hello_route *ours = &first->routes[side], *theirs = &hello->routes[side];
-        if (ours->ordering != theirs->ordering ||
-            strncmp(ours->provider, theirs->provider, sizeof ours->provider) != 0) {
-            return prs_fail(&plugin->log, PERSEUS_NOT_SUPPORTED,
-                            "PE %d uses %.64s with ordering %s, PE 0 uses %.64s with %s: set "
-                            "PERSEUS_PROVIDER and PERSEUS_ORDERING alike everywhere",
-                            pe, theirs->provider,
-                            perseus_ordering_name((enum perseus_ordering)theirs->ordering),
-                            ours->provider,
-                            perseus_ordering_name((enum perseus_ordering)ours->ordering));
-        }
+    return status;
+}
+
+/* ---- exchange ---- */
+
+static enum perseus_status gather(struct prs_plugin *plugin, struct prs_abi_bootstrap *bootstrap,
+                                  const void *own, void *all, size_t bytes)
+{
+    int failed = bootstrap->allgather(own, all, (int)bytes, bootstrap);
+    if (failed == 0) {
+        return PERSEUS_OK;
     }
-    return PERSEUS_OK;
+    return prs_fail(&plugin->log, PERSEUS_IO,
+                    "PE %d: NVSHMEM's bootstrap could not gather addresses (error %d): see whether "
+                    "every PE is alive",
+                    plugin->my_pe, failed);
+}
+
+static enum perseus_status identify(struct prs_plugin *plugin, struct prs_abi_bootstrap *bootstrap)
+{
+    struct prs_identity own = {
+        .magic = IDENTITY_MAGIC, .interface = plugin->interface, .perseus = PERSEUS_AND_PROTOCOL};
+    struct prs_identity *all = calloc((size_t)plugin->n_pes, sizeof *all);
+    if (all == NULL) {
+        return prs_fail(&plugin->log, PERSEUS_OUT_OF_MEMORY, "no memory for %d PEs", plugin->n_pes);
+    }
+    enum perseus_status status = gather(plugin, bootstrap, &own, all, sizeof own);
+    for (int pe = 0; pe < plugin->n_pes && status == PERSEUS_OK; pe++) {
+        status = judge_identity(plugin, &all[0], &all[pe], pe);
+    }
+    free(all);
+    return status;
 }
 
 static enum perseus_status exchange(struct prs_plugin *plugin, const struct prs_hello *hello,
                                     struct prs_abi_bootstrap *bootstrap)
 {
-    int failed = bootstrap->allgather(hello, plugin->hellos, (int)sizeof *hello, bootstrap);
-    if (failed != 0) {
-        return prs_fail(
-            &plugin->log, PERSEUS_IO,
-            "NVSHMEM's bootstrap could not gather addresses (error %d): see whether every "
-            "PE is alive",
-            failed);
+    enum perseus_status status = gather(plugin, bootstrap, hello, plugin->hellos, sizeof *hello);
+    for (int pe = 0; pe < plugin->n_pes && status == PERSEUS_OK; pe++) {
+        status = judge(plugin, pe);
     }
-    for (int pe = 0; pe < plugin->n_pes; pe++) {
-        enum perseus_status status = judge(plugin, pe);
-        if (status != PERSEUS_OK) {
-            return status;
-        }
-    }
-    for (int side = 0; side < PRS_SIDE_COUNT; side++) {
+    for (int side = 0; side < PRS_SIDE_COUNT && status == PERSEUS_OK; side++) {
         const struct prs_hello_route *first = &plugin->hellos[0].routes[side];
         prs_orderer_set_directory(plugin->routes[side].orderer,
                                   (const unsigned char *)&first->address_bytes, sizeof *hello);
     }
-    return PERSEUS_OK;
+    return status;
 }
 
 enum perseus_status prs_plugin_import_arena(struct prs_plugin *plugin, int pe,
@@ -153,18 +210,17 @@ enum perseus_status prs_plugin_connect(struct prs_plugin *plugin, int my_pe, int
     plugin->my_pe = my_pe;
     plugin->log.pe = my_pe;
     plugin->hellos = calloc((size_t)n_pes, sizeof *plugin->hellos);
-    if (plugin->hellos == NULL) {
+    struct prs_hello *hello = calloc(1, sizeof *hello);
+    if (plugin->hellos == NULL || hello == NULL) {
+        free(hello);
         return prs_fail(&plugin->log, PERSEUS_OUT_OF_MEMORY, "no memory for %d PEs", n_pes);
     }
     plugin->n_pes = n_pes;
-    struct prs_hello *hello = calloc(1, sizeof *hello);
-    if (hello == NULL) {
-        return prs_fail(&plugin->log, PERSEUS_OUT_OF_MEMORY, "no memory for an introduction");
+    enum perseus_status status = identify(plugin, bootstrap);
+    if (status == PERSEUS_OK) {
+        hello->status = introduce(plugin, hello);
+        status = exchange(plugin, hello, bootstrap);
     }
-    hello->magic = HELLO_MAGIC;
-    hello->version = HELLO_VERSION;
-    hello->status = introduce(plugin, hello);
-    enum perseus_status status = exchange(plugin, hello, bootstrap);
     free(hello);
     return status;
 }

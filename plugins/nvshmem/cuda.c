@@ -141,6 +141,9 @@ static enum perseus_status check(const struct prs_cuda *cuda, int error, const c
 enum perseus_status prs_cuda_enter(struct prs_cuda *cuda)
 {
     void *context = NULL;
+    if (cuda == NULL) {
+        return PERSEUS_OK;
+    }
     if (cuda->calls.context_get(&context) == CUDA_READY && context != NULL) {
         return PERSEUS_OK;
     }
@@ -211,6 +214,9 @@ enum perseus_status prs_cuda_lane_copy(struct prs_cuda_lane *lane, void *target,
 
 enum perseus_status prs_cuda_lane_advance(struct prs_cuda_lane *lane)
 {
+    if (lane->cuda == NULL) {
+        return PERSEUS_OK;
+    }
     const struct calls *calls = &lane->cuda->calls;
     if (lane->issued > lane->recorded && lane->count < PRS_CUDA_EVENTS) {
         uint32_t last = (lane->first + lane->count) % PRS_CUDA_EVENTS;

@@ -20,7 +20,8 @@ enum perseus_status prs_cuda_create(const struct prs_abi_cuda_table *table,
                                     const struct prs_log *log, struct prs_cuda **out);
 void prs_cuda_destroy(struct prs_cuda *cuda); /* NULL allowed */
 
-/* Makes init's context current in the calling thread, if none is. */
+/* Makes init's context current in the calling thread, if none is. Without a GPU there is nothing to do,
+ * here and for a lane that was not initialised. */
 enum perseus_status prs_cuda_enter(struct prs_cuda *cuda);
 bool prs_cuda_is_device(const struct prs_cuda *cuda, const void *pointer);
 /* Page-locks host memory so that copies are asynchronous. */

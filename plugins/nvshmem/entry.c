@@ -16,13 +16,13 @@ int nvshmemt_init(void **out, const struct prs_abi_cuda_table *cuda, int api_ver
     if (status != PERSEUS_OK) {
         return (int)prs_abi_status(status);
     }
-    bool is_4 = PRS_INTERFACE_MAJOR(version) == 4;
-    status = prs_plugin_create(PRS_TRANSPORT_NAME, is_4, cuda, &log, &plugin);
+    uint32_t interface = (uint32_t)PRS_INTERFACE_MAJOR(version);
+    status = prs_plugin_create(PRS_TRANSPORT_NAME, interface, cuda, &log, &plugin);
     if (status != PERSEUS_OK) {
         return (int)prs_abi_status(status);
     }
-    void *transport =
-        is_4 ? prs_interface4_create(plugin, version) : prs_interface3_create(plugin, version);
+    void *transport = interface == 4 ? prs_interface4_create(plugin, version)
+                                     : prs_interface3_create(plugin, version);
     if (transport == NULL) {
         prs_plugin_destroy(plugin);
         return (int)prs_abi_status(

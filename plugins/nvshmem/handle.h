@@ -16,7 +16,7 @@ enum prs_side { PRS_SIDE_HOST, PRS_SIDE_PROXY, PRS_SIDE_COUNT };
 
 enum prs_handle_kind {
     PRS_HANDLE_WINDOW = 1, /* remote memory that the fabric reaches */
-    PRS_HANDLE_STAGED,     /* device memory behind its owner's staging agent */
+    PRS_HANDLE_STAGED,     /* memory behind its owner's staging agent */
     PRS_HANDLE_LOCAL       /* a user buffer: source and destination on its owner only */
 };
 

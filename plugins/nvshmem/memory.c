@@ -118,7 +118,8 @@ static enum perseus_status register_chunk(struct prs_plugin *plugin, struct prs_
                                           struct prs_handle *handle)
 {
     enum perseus_status status = grow(plugin);
-    for (int side = 0; side < PRS_SIDE_COUNT && status == PERSEUS_OK && !chunk->device; side++) {
+    bool direct = !chunk->device && !plugin->stage_host;
+    for (int side = 0; side < PRS_SIDE_COUNT && status == PERSEUS_OK && direct; side++) {
         status = register_side(plugin, chunk, (enum prs_side)side, handle);
         if (status != PERSEUS_OK) {
             unregister(plugin, chunk);
@@ -176,12 +177,13 @@ enum perseus_status prs_memory_register(struct prs_plugin *plugin, void *buffer,
                         bytes, buffer);
     }
     bool device = prs_cuda_is_device(plugin->cuda, buffer);
+    bool staged = device || plugin->stage_host;
     struct prs_chunk chunk = {
         .base = (uintptr_t)buffer,
         .bytes = bytes,
         .device = device,
         .kind = local_only ? PRS_HANDLE_LOCAL
-                : device   ? PRS_HANDLE_STAGED
+                : staged   ? PRS_HANDLE_STAGED
                            : PRS_HANDLE_WINDOW,
     };
     struct prs_handle handle = {

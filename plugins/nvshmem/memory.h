@@ -18,7 +18,7 @@ struct prs_chunk {
     bool device;
     uint32_t number;
     struct prs_window *windows[PRS_SIDE_COUNT]; /* WINDOW */
-    struct prs_region *regions[PRS_SIDE_COUNT]; /* usable as source and destination; NULL: staged */
+    struct prs_region *regions[PRS_SIDE_COUNT]; /* of what the fabric itself reads and writes */
 };
 
 struct prs_memory {

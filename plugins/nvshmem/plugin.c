@@ -47,7 +47,25 @@ static enum perseus_status read_settings(struct prs_plugin *plugin)
 
 /* ---- life ---- */
 
-static enum perseus_status open_routes(struct prs_plugin *plugin, bool host_drops_fences)
+/* A fabric that may tear signals is one whose CPUs copy every message: then one more copy is cheaper than a
+ * message of its own for every put and signal, and words are written whole. */
+static enum perseus_status decide_staging(struct prs_plugin *plugin, const struct prs_route *route)
+{
+    const char *text = prs_env_text(PRS_ENV_STAGE_HOST);
+    if (strcmp(text, "auto") == 0) {
+        plugin->stage_host =
+            route->fabric->caps.signals_tear && route->ordering != PERSEUS_ORDERING_DRAIN;
+        return PERSEUS_OK;
+    }
+    if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0) {
+        return prs_fail(&plugin->log, PERSEUS_INVALID_ARGUMENT,
+                        "PERSEUS_STAGE_HOST=\"%s\" is none of auto, 0 and 1", text);
+    }
+    plugin->stage_host = text[0] == '1';
+    return PERSEUS_OK;
+}
+
+static enum perseus_status open_routes(struct prs_plugin *plugin)
 {
     enum perseus_status status = PERSEUS_OK;
     for (int side = 0; side < PRS_SIDE_COUNT && status == PERSEUS_OK; side++) {
@@ -58,9 +76,17 @@ static enum perseus_status open_routes(struct prs_plugin *plugin, bool host_drop
         return status;
     }
     const struct prs_route *route = &plugin->routes[PRS_SIDE_PROXY];
-    bool is_natural = prs_sequence_is_natural(route->ordering, &route->fabric->caps);
+    enum perseus_status decided = decide_staging(plugin, route);
+    if (decided != PERSEUS_OK) {
+        return decided;
+    }
+    /* What is staged is in order whatever the fabric does; vanilla waits all the same. */
+    bool is_natural = (plugin->stage_host && route->ordering != PERSEUS_ORDERING_DRAIN) ||
+                      prs_sequence_is_natural(route->ordering, &route->fabric->caps,
+                                              prs_route_has_records(route));
     plugin->offers_fence = !is_natural || plugin->takes_fences;
-    plugin->host_fences = plugin->offers_fence && !host_drops_fences;
+    /* A host of interface 4.0 may not pass the device's fences on. */
+    plugin->host_fences = plugin->offers_fence && plugin->interface == 3;
     plugin->op_bytes_max = route->fabric->caps.message_bytes_max;
     if (plugin->op_bytes_max == 0 || plugin->op_bytes_max > UINT64_C(1) << 30) {
         plugin->op_bytes_max = UINT64_C(1) << 30;
@@ -68,7 +94,7 @@ static enum perseus_status open_routes(struct prs_plugin *plugin, bool host_drop
     return PERSEUS_OK;
 }
 
-enum perseus_status prs_plugin_create(const char *transport_name, bool host_drops_fences,
+enum perseus_status prs_plugin_create(const char *transport_name, uint32_t interface,
                                       const struct prs_abi_cuda_table *cuda,
                                       const struct prs_log *log, struct prs_plugin **out)
 {
@@ -79,12 +105,13 @@ enum perseus_status prs_plugin_create(const char *transport_name, bool host_drop
     plugin->log = *log;
     plugin->clock = prs_clock_monotonic();
     plugin->transport_name = transport_name;
+    plugin->interface = interface;
     enum perseus_status status = read_settings(plugin);
     if (status == PERSEUS_OK) {
         status = prs_cuda_create(cuda, &plugin->log, &plugin->cuda);
     }
     if (status == PERSEUS_OK) {
-        status = open_routes(plugin, host_drops_fences);
+        status = open_routes(plugin);
     }
     if (status != PERSEUS_OK) {
         prs_plugin_destroy(plugin);

@@ -23,6 +23,7 @@ struct prs_plugin {
     struct prs_log log;
     struct prs_clock clock;
     const char *transport_name; /* "libfabric" or "ibrc" */
+    uint32_t interface;         /* NVSHMEM's major: 3 or 4 */
     uint64_t timeout_ns;
     struct prs_settings settings;
     bool takes_fences; /* the user wants fence requests in any case */
@@ -36,15 +37,20 @@ struct prs_plugin {
     struct prs_hello *hellos;                         /* by PE */
     struct prs_cuda *cuda;                            /* NULL: no GPU, no device memory */
     uint64_t stage_bytes;
+    bool stage_host;           /* system memory is staged, too */
     struct prs_staging *stage; /* NULL: nothing needs staging */
 };
 
 /* plugin.c */
-/* `host_drops_fences`: interface 4.0, whose host may not pass the device's fences on. */
-enum perseus_status prs_plugin_create(const char *transport_name, bool host_drops_fences,
+enum perseus_status prs_plugin_create(const char *transport_name, uint32_t interface,
                                       const struct prs_abi_cuda_table *cuda,
                                       const struct prs_log *log, struct prs_plugin **out);
 void prs_plugin_destroy(struct prs_plugin *plugin); /* NULL allowed */
+/* Whether anything may be staged. */
+static inline bool prs_plugin_stages(const struct prs_plugin *plugin)
+{
+    return plugin->cuda != NULL || plugin->stage_host;
+}
 /* The host's progress call: once per round of its proxy thread. */
 enum perseus_status prs_plugin_progress(struct prs_plugin *plugin);
 

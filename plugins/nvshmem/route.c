@@ -69,15 +69,26 @@ enum perseus_status prs_route_init(struct prs_route *route, struct prs_plugin *p
 
 static void completed(void *context, uint32_t index, enum perseus_status status, uint64_t result);
 
+/* Staging's own words only grow and are waited for as such: half-written they are merely late. */
+static bool torn_signals(const struct prs_plugin *plugin)
+{
+    return plugin->stage_host || !plugin->settings.whole_signals;
+}
+
+bool prs_route_has_records(const struct prs_route *route)
+{
+    return route->ordering == PERSEUS_ORDERING_COUNTED ||
+           (route->fabric->caps.signals_tear && !torn_signals(route->plugin));
+}
+
 enum perseus_status prs_route_start(struct prs_route *route, const struct prs_settings *settings,
                                     uint32_t self, uint32_t n_pes)
 {
-    prs_sequence_rules_init(&route->rules, route->ordering, &route->fabric->caps,
+    bool records = prs_route_has_records(route);
+    prs_sequence_rules_init(&route->rules, route->ordering, &route->fabric->caps, records,
                             route->plugin->host_fences);
     /* The words of one message may be seen in any order where the fabric writes them, so the host must
      * be trusted to say where a fence stands between them. Vanilla sends every SET by itself. */
-    bool records = route->ordering == PERSEUS_ORDERING_COUNTED ||
-                   (route->fabric->caps.signals_tear && settings->whole_signals);
     route->runs =
         route->ordering != PERSEUS_ORDERING_DRAIN && (route->plugin->host_fences || records);
     route->links = calloc(n_pes, sizeof *route->links);
@@ -92,9 +103,9 @@ enum perseus_status prs_route_start(struct prs_route *route, const struct prs_se
         .n_peers = n_pes,
         .parked_max = settings->parked_max,
         /* Staging reads "the tail has passed" as "all before it is here". */
-        .immediate_signal = settings->immediate_signal && route->plugin->cuda == NULL,
+        .immediate_signal = settings->immediate_signal && !prs_plugin_stages(route->plugin),
         .native_atomics = settings->native_atomics,
-        .torn_signals = !settings->whole_signals,
+        .torn_signals = torn_signals(route->plugin),
         .complete = completed,
         .context = route,
         .log = &route->plugin->log,
@@ -179,7 +190,8 @@ static uint64_t movement(const struct prs_route *route)
     struct perseus_stats stats;
     prs_orderer_stats(route->orderer, PRS_ORDER_ALL_PEERS, &stats);
     const struct prs_staging *stage = route->plugin->stage;
-    uint64_t staged = stage != NULL && route->side == PRS_SIDE_PROXY ? stage->moves : 0;
+    uint64_t staged =
+        stage != NULL && route->side == PRS_SIDE_PROXY ? stage->moves - stage->knocks : 0;
     return stats.puts + stats.gets + stats.signal_messages + stats.atomics - stats.in_flight +
            staged;
 }

@@ -64,6 +64,8 @@ struct prs_route {
 /* Opens fabric and endpoint, decides the ordering. On failure prs_route_finish cleans up. */
 enum perseus_status prs_route_init(struct prs_route *route, struct prs_plugin *plugin,
                                    enum prs_side side, const struct prs_settings *settings);
+/* Whether SETs are applied by the target's CPU. */
+bool prs_route_has_records(const struct prs_route *route);
 /* Once PE numbers are known. */
 enum perseus_status prs_route_start(struct prs_route *route, const struct prs_settings *settings,
                                     uint32_t self, uint32_t n_pes);

@@ -7,9 +7,10 @@
 
 static const uint32_t natural_order = PRS_ORDER_PUT_PUT | PRS_ORDER_PUT_SET | PRS_ORDER_SET_SET;
 
-bool prs_sequence_is_natural(enum perseus_ordering mode, const struct prs_caps *caps)
+bool prs_sequence_is_natural(enum perseus_ordering mode, const struct prs_caps *caps, bool records)
 {
-    return mode == PERSEUS_ORDERING_FIFO && (caps->order & natural_order) == natural_order;
+    return mode == PERSEUS_ORDERING_FIFO && !records &&
+           (caps->order & natural_order) == natural_order;
 }
 
 /* A 64-bit Bloom filter: neighbouring words, as signal arrays are, never collide. */
@@ -19,9 +20,10 @@ static uint64_t word_bit(uint64_t word)
 }
 
 void prs_sequence_rules_init(struct prs_sequence_rules *rules, enum perseus_ordering mode,
-                             const struct prs_caps *caps, bool host_fences)
+                             const struct prs_caps *caps, bool records, bool host_fences)
 {
     bool set_set = (caps->order & PRS_ORDER_SET_SET) != 0;
+    bool set_put = set_set && !records;
     *rules = (struct prs_sequence_rules){.words_kept = false};
     if (host_fences) {
         for (int class = 0; class < PRS_CLASS_COUNT; class ++) {
@@ -34,10 +36,10 @@ void prs_sequence_rules_init(struct prs_sequence_rules *rules, enum perseus_orde
      */
     rules->kept[PRS_CLASS_PUT] = BIT(PRS_CLASS_PUT) | BIT(PRS_CLASS_SIGNALED) |
                                  (caps->order & PRS_ORDER_PUT_PUT ? PUTS : 0u) |
-                                 (set_set ? SETS : 0u);
+                                 (set_put ? SETS : 0u);
     rules->kept[PRS_CLASS_SIGNALED] = rules->kept[PRS_CLASS_PUT];
-    rules->kept[PRS_CLASS_SET] = set_set ? BIT(PRS_CLASS_SET) : 0;
-    if (prs_sequence_is_natural(mode, caps)) {
+    rules->kept[PRS_CLASS_SET] = set_set || records ? BIT(PRS_CLASS_SET) : 0;
+    if (prs_sequence_is_natural(mode, caps, records)) {
         rules->kept[PRS_CLASS_FLAG] = PUTS | SETS;
         rules->kept[PRS_CLASS_SET] = PUTS | SETS;
     }

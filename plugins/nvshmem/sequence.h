@@ -33,12 +33,13 @@ struct prs_sequence {
     uint64_t words; /* hash bits of the words that SETs and atomics went to since then */
 };
 
-/* `host_fences`: the host can be trusted to call fence. */
+/* `host_fences`: the host can be trusted to call fence. `records`: SETs are applied by the target's CPU,
+ * in order among themselves, but a put may pass them. */
 void prs_sequence_rules_init(struct prs_sequence_rules *rules, enum perseus_ordering mode,
-                             const struct prs_caps *caps, bool host_fences);
+                             const struct prs_caps *caps, bool records, bool host_fences);
 /* Whether the fabric under this mode keeps every order that a host without a fence operation
  * relies on. */
-bool prs_sequence_is_natural(enum perseus_ordering mode, const struct prs_caps *caps);
+bool prs_sequence_is_natural(enum perseus_ordering mode, const struct prs_caps *caps, bool records);
 
 bool prs_sequence_needs_fence(const struct prs_sequence_rules *rules,
                               const struct prs_sequence *sequence, enum prs_class what,

@@ -1,6 +1,7 @@
 #include "stage.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "fabric/word.h"
@@ -95,10 +96,10 @@ enum perseus_status prs_staging_create(struct prs_plugin *plugin, uint64_t ring_
     stage->ring_bytes[PRS_STAGE_REQUEST] = ring_bytes;
     stage->ring_bytes[PRS_STAGE_REPLY] = ring_bytes / 4;
     enum perseus_status status = create_arena(stage);
-    if (status == PERSEUS_OK) {
+    if (status == PERSEUS_OK && stage->cuda != NULL) {
         status = prs_cuda_lane_init(&stage->out, stage->cuda);
     }
-    if (status == PERSEUS_OK) {
+    if (status == PERSEUS_OK && stage->cuda != NULL) {
         status = prs_cuda_lane_init(&stage->in, stage->cuda);
     }
     if (status != PERSEUS_OK) {
@@ -142,9 +143,30 @@ void prs_staging_destroy(struct prs_staging *stage)
 
 /* ---- this PE's own memory ---- */
 
+bool prs_staging_is_device(const struct prs_staging *stage, const void *pointer)
+{
+    const struct prs_chunk *chunk = prs_memory_find(&stage->plugin->memory, pointer, 1);
+    return chunk != NULL && chunk->device;
+}
+
+void prs_staging_store(void *target, const void *source, size_t bytes)
+{
+    if ((bytes == 2 || bytes == 4 || bytes == 8) && (uintptr_t)target % bytes == 0) {
+        uint64_t value = 0;
+        memcpy(&value, source, bytes);
+        prs_word_apply_sized(target, (uint32_t)bytes, PERSEUS_ATOMIC_SET, value, 0);
+    } else {
+        memmove(target, source, bytes);
+    }
+}
+
 enum perseus_status prs_staging_copy_here(struct prs_staging *stage, void *target,
                                           const void *source, size_t bytes)
 {
+    if (!prs_staging_is_device(stage, target) && !prs_staging_is_device(stage, source)) {
+        prs_staging_store(target, source, bytes);
+        return PERSEUS_OK;
+    }
     enum perseus_status status = prs_cuda_enter(stage->cuda);
     if (status == PERSEUS_OK) {
         status = prs_cuda_lane_copy(&stage->in, target, source, bytes);
@@ -158,6 +180,11 @@ enum perseus_status prs_staging_amo_here(struct prs_staging *stage, const struct
     struct prs_route *route = &stage->plugin->routes[PRS_SIDE_PROXY];
     struct prs_patience patience = {0};
     enum perseus_status status = PERSEUS_OK;
+    if (!prs_staging_is_device(stage, word)) {
+        *out_old = prs_word_apply_sized(word, amo->bytes, amo->op, amo->operand, amo->compare);
+        stage->rmw.scratch[0] = *out_old;
+        return PERSEUS_OK;
+    }
     while (stage->rmw.busy && status == PERSEUS_OK) {
         status = prs_route_turn(route, &patience, "an atomic", (uint32_t)stage->plugin->my_pe);
     }
@@ -184,9 +211,44 @@ static uint32_t told_token(int pe, enum prs_staging_way way)
     return PRS_ROUTE_TOKENS + (uint32_t)pe * PRS_STAGE_WAYS + way;
 }
 
+static uint32_t knock_token(const struct prs_staging *stage)
+{
+    return told_token(stage->plugin->n_pes, 0);
+}
+
 void prs_staging_told(struct prs_staging *stage, uint32_t index)
 {
+    if (PRS_ROUTE_TOKENS + index == knock_token(stage)) {
+        stage->knocking = false;
+        stage->knocks++;
+        return;
+    }
     stage->peers[index / PRS_STAGE_WAYS].in[index % PRS_STAGE_WAYS].telling = false;
+}
+
+#define IDLE_PER_KNOCK 32768 /* some 20 ms */
+
+void prs_staging_knock(struct prs_staging *stage, int pe, uint32_t idle)
+{
+    struct prs_staging_peer *peer = &stage->peers[pe];
+    if (idle % IDLE_PER_KNOCK != IDLE_PER_KNOCK - 1 || peer->arena == NULL || stage->knocking) {
+        return;
+    }
+    const struct prs_request knock = {
+        .kind = PRS_REQUEST_SIGNAL,
+        .op = PERSEUS_SIGNAL_SET,
+        .peer = (uint32_t)pe,
+        .token = knock_token(stage),
+        .remote = peer->arena,
+        .remote_offset = (uint64_t)stage->plugin->my_pe * sizeof(struct prs_staging_words) +
+                         offsetof(struct prs_staging_words, knock),
+        .value = 1,
+    };
+    stage->knocking = true;
+    enum perseus_status status =
+        prs_orderer_submit(stage->plugin->routes[PRS_SIDE_PROXY].orderer, &knock);
+    stage->knocking = stage->knocking && status == PERSEUS_OK;
+    peer->lost = peer->lost || status == PERSEUS_PEER_LOST;
 }
 
 /* One message at a time: two SETs of one growing word could change places. */

@@ -1,12 +1,14 @@
 /*
- * stage.h: device memory that the fabric cannot reach, by way of pinned host memory.
+ * stage.h: memory that the fabric does not reach itself, by way of host memory: the GPU's, through
+ * page-locked rings; and system memory where the fabric's CPUs copy every message anyway, so that many
+ * puts and signals share one.
  *
  * Toward every PE there are two rings, mirrored: what is written at a position of the own outgoing
  * ring is put to the same position of the peer's incoming ring, and the peer's agent (its progress,
  * no thread) takes slots from there in order: copies payload into the GPU, applies atomics, answers
  * gets.
  *
- *   GPU memory -copy-> outgoing ring -put, then tail word-> incoming ring -copy-> GPU memory
+ *   memory -copy-> outgoing ring -put, then tail word-> incoming ring -copy-> memory
  *
  * All three steps of different slots overlap: copies are asynchronous on one stream per direction,
  * and a put takes whatever slots are ready. Each ring is FIFO and incoming copies run on one
@@ -39,6 +41,7 @@ struct prs_staging_words {
         _Atomic uint64_t done; /* of the own outgoing ring: the peer has finished slots below */
         uint64_t apart_too[7];
     } way[PRS_STAGE_WAYS];
+    uint64_t knock[8]; /* written to see whether a silent peer is still there; nobody reads it */
 };
 
 struct prs_staging_out {
@@ -73,7 +76,7 @@ struct prs_staging_rmw {
 
 struct prs_staging {
     struct prs_plugin *plugin;
-    struct prs_cuda *cuda;
+    struct prs_cuda *cuda; /* NULL: no device memory */
     uint64_t ring_bytes[PRS_STAGE_WAYS];
     unsigned char *arena;
     size_t arena_bytes;
@@ -83,6 +86,8 @@ struct prs_staging {
     struct prs_staging_peer *peers; /* by PE */
     struct prs_staging_rmw rmw;
     uint64_t moves; /* slots taken and messages sent so far, for deadlines */
+    bool knocking;  /* a knock is on its way */
+    uint64_t knocks;
 };
 
 /* Before PEs introduce themselves; the proxy route has started. */
@@ -108,18 +113,28 @@ enum perseus_status prs_staging_quiet(struct prs_staging *stage, int pe);
 /* Work on this PE's own memory, finished on return. */
 enum perseus_status prs_staging_copy_here(struct prs_staging *stage, void *target,
                                           const void *source, size_t bytes);
+/* One of the above for host memory: words are written whole. */
+void prs_staging_store(void *target, const void *source, size_t bytes);
+bool prs_staging_is_device(const struct prs_staging *stage, const void *pointer);
+/* stage->rmw.scratch holds the old value, too. */
 enum perseus_status prs_staging_amo_here(struct prs_staging *stage, const struct prs_amo *amo,
                                          void *word, uint64_t *out_old);
 
 /* Moves everything on, in both directions. */
 enum perseus_status prs_staging_pump(struct prs_staging *stage, bool *out_did);
-/* A message that tells `done` has completed; `index` says whose. */
+/* A message of staging's own has completed: one that tells `done`, whose `index` says, or a knock. */
 void prs_staging_told(struct prs_staging *stage, uint32_t index);
+/* A dead peer never tells `done`, and where nothing is sent to it nobody notices: so who waits for it long
+ * knocks. `idle`: rounds without any work. */
+void prs_staging_knock(struct prs_staging *stage, int pe, uint32_t idle);
 
 /* stage_in.c: takes what has arrived from one peer. */
 enum perseus_status prs_staging_take(struct prs_staging *stage, int pe, enum prs_staging_way way,
                                      bool *did);
 /* stage_out.c */
+/* Into a slot: at once, or (`device`) as a copy of the outgoing lane. */
+enum perseus_status prs_staging_load(struct prs_staging *stage, void *slot, const void *source,
+                                     size_t bytes, bool device);
 /* A slot of `way` toward `pe` with room for `payload_bytes`; NULL when there is no room now. */
 struct prs_slot *prs_staging_reserve(struct prs_staging *stage, int pe, enum prs_staging_way way,
                                      uint64_t payload_bytes);

@@ -49,7 +49,7 @@ static enum perseus_status land(struct arrival *arrival, const void *source, siz
     }
     void *target = (void *)(uintptr_t)arrival->slot->address;
     if (!chunk->device) {
-        memcpy(target, source, bytes);
+        prs_staging_store(target, source, bytes);
         return PERSEUS_OK;
     }
     status = prs_cuda_lane_copy(&arrival->stage->in, target, source, bytes);
@@ -196,15 +196,15 @@ static enum perseus_status take_get(struct arrival *arrival)
         arrival->wait = true;
         return PERSEUS_OK;
     }
-    status =
-        prs_cuda_lane_copy(&stage->out, reply + 1, (void *)(uintptr_t)slot->address, slot->bytes);
+    status = prs_staging_load(stage, reply + 1, (void *)(uintptr_t)slot->address, slot->bytes,
+                              chunk->device);
     if (status != PERSEUS_OK) {
         return status;
     }
     reply->kind = PRS_SLOT_PUT;
     reply->address = slot->back;
     reply->bytes = slot->bytes;
-    prs_staging_commit(stage, arrival->pe, PRS_STAGE_REPLY, true);
+    prs_staging_commit(stage, arrival->pe, PRS_STAGE_REPLY, chunk->device);
     return PERSEUS_OK;
 }
 

@@ -1,6 +1,8 @@
 /* stage_out.c: the sending half of staging: reserve, fill, put. */
-#include "plugin.h"
+#include <string.h>
+
 #include "stage.h"
+#include "transfer.h"
 
 /* ---- slots ---- */
 
@@ -52,12 +54,23 @@ static enum perseus_status request(struct prs_staging *stage, int pe, uint64_t p
             atomic_fetch_add_explicit(&route->submitted, 1, memory_order_relaxed);
             return PERSEUS_OK;
         }
+        prs_staging_knock(stage, pe, patience.idle);
         status = prs_route_turn(route, &patience, "room in the staging ring", (uint32_t)pe);
     }
     return status == PERSEUS_OK ? PERSEUS_PEER_LOST : status;
 }
 
 /* ---- requests ---- */
+
+enum perseus_status prs_staging_load(struct prs_staging *stage, void *slot, const void *source,
+                                     size_t bytes, bool device)
+{
+    if (device) {
+        return prs_cuda_lane_copy(&stage->out, slot, source, bytes);
+    }
+    memcpy(slot, source, bytes);
+    return PERSEUS_OK;
+}
 
 static uint64_t piece_max(const struct prs_staging *stage, enum prs_staging_way way)
 {
@@ -68,12 +81,16 @@ enum perseus_status prs_staging_put(struct prs_staging *stage, int pe, uint64_t 
                                     const void *local, size_t bytes)
 {
     const unsigned char *source = local;
+    const struct prs_chunk *chunk = prs_memory_find(&stage->plugin->memory, local, bytes);
+    if (chunk == NULL) {
+        return prs_transfer_stray(stage->plugin, pe, local, bytes);
+    }
     while (bytes > 0) {
         uint64_t most = piece_max(stage, PRS_STAGE_REQUEST), piece = bytes < most ? bytes : most;
         struct prs_slot *slot;
         enum perseus_status status = request(stage, pe, piece, &slot);
         if (status == PERSEUS_OK) {
-            status = prs_cuda_lane_copy(&stage->out, slot + 1, source, piece);
+            status = prs_staging_load(stage, slot + 1, source, piece, chunk->device);
         }
         if (status != PERSEUS_OK) {
             return status;
@@ -81,7 +98,7 @@ enum perseus_status prs_staging_put(struct prs_staging *stage, int pe, uint64_t 
         slot->kind = PRS_SLOT_PUT;
         slot->address = address;
         slot->bytes = (uint32_t)piece;
-        prs_staging_commit(stage, pe, PRS_STAGE_REQUEST, true);
+        prs_staging_commit(stage, pe, PRS_STAGE_REQUEST, chunk->device);
         source += piece;
         address += piece;
         bytes -= piece;
@@ -108,6 +125,9 @@ enum perseus_status prs_staging_get(struct prs_staging *stage, int pe, uint64_t 
                                     void *local, size_t bytes)
 {
     unsigned char *target = local;
+    if (prs_memory_find(&stage->plugin->memory, local, bytes) == NULL) {
+        return prs_transfer_stray(stage->plugin, pe, local, bytes);
+    }
     while (bytes > 0) {
         uint64_t most = piece_max(stage, PRS_STAGE_REPLY), piece = bytes < most ? bytes : most;
         struct prs_slot *slot;
@@ -162,6 +182,7 @@ enum perseus_status prs_staging_quiet(struct prs_staging *stage, int pe)
     struct prs_patience patience = {0};
     enum perseus_status status = prs_cuda_enter(stage->cuda);
     while (status == PERSEUS_OK && !is_settled(stage, pe)) {
+        prs_staging_knock(stage, pe, patience.idle);
         status = stage->peers[pe].lost ? PERSEUS_PEER_LOST
                                        : prs_route_turn(route, &patience, "quiet", (uint32_t)pe);
     }

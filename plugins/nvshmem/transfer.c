@@ -41,6 +41,16 @@ bool prs_transfer_is_staged(struct prs_plugin *plugin, enum prs_side side,
     return device;
 }
 
+enum perseus_status prs_transfer_stray(struct prs_plugin *plugin, int pe, const void *local,
+                                       size_t bytes)
+{
+    return prs_fail(
+        &plugin->log, PERSEUS_OUT_OF_RANGE,
+        "transfer with PE %d: %zu bytes at %p are neither in the heap nor in a buffer given "
+        "to nvshmemx_buffer_register",
+        pe, bytes, local);
+}
+
 /* ---- direct ---- */
 
 static enum perseus_status find_local(struct prs_route *route, int pe,
@@ -49,10 +59,7 @@ static enum perseus_status find_local(struct prs_route *route, int pe,
     const struct prs_chunk *chunk =
         prs_memory_find(&route->plugin->memory, piece->local, piece->bytes);
     if (chunk == NULL) {
-        return prs_fail(&route->plugin->log, PERSEUS_OUT_OF_RANGE,
-                        "transfer with PE %d: %zu bytes at %p are neither in the heap nor in a "
-                        "buffer given to nvshmemx_buffer_register",
-                        pe, piece->bytes, piece->local);
+        return prs_transfer_stray(route->plugin, pe, piece->local, piece->bytes);
     }
     request->local = chunk->regions[route->side];
     request->local_offset = (uintptr_t)piece->local - chunk->base;

@@ -17,6 +17,9 @@ enum perseus_status prs_transfer_check(struct prs_plugin *plugin, int pe, const 
                                        const struct prs_abi_rma_memory *local,
                                        const struct prs_abi_rma_bytes *bytes,
                                        struct prs_transfer *out);
+/* Reports local memory that nobody registered. */
+enum perseus_status prs_transfer_stray(struct prs_plugin *plugin, int pe, const void *local,
+                                       size_t bytes);
 /* Whether it goes through pinned memory: the fabric cannot reach one of its sides. */
 bool prs_transfer_is_staged(struct prs_plugin *plugin, enum prs_side side,
                             const struct prs_transfer *piece);

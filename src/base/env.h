@@ -47,6 +47,9 @@
     X(STAGE_BYTES, "PERSEUS_STAGE_BYTES", "4M",                                                 \
       "NVSHMEM transport: staging of device memory per PE and direction, a power of two")       \
     X(OFFER_FENCE, "PERSEUS_OFFER_FENCE", "0",                                                  \
+    X(STAGE_HOST, "PERSEUS_STAGE_HOST", "auto",                                                 \
+      "NVSHMEM transport: system-memory heaps through the staging rings, too: 0, 1, or auto: "  \
+      "where the fabric's CPU copies every message anyway (tcp, net), but not with drain")      \
       "1: the NVSHMEM transport takes fence requests even where order needs none, to compare")  \
     X(PROFILE_DIR, "PERSEUS_PROFILE_DIR", "",                                                   \
       "set by perseus nvshmem-profile: where the profiler's records go")                        \

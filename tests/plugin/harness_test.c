@@ -22,12 +22,15 @@ struct lane {
 static const struct lane lanes[] = {
     {"fifo", "loopback", "", "fifo", "seed=%llu,reorder=1,again=0.1", false, 12, false},
     {"fifo-fence", "loopback", "", "fifo", "seed=%llu,reorder=1,again=0.1", false, 12, false},
+    {"staged", "loopback", "", "fifo", "seed=%llu,reorder=1,again=0.1", false, 12, false},
+    {"staged-deferred", "loopback", "", "deferred", SHUFFLED, false, 12, false},
     {"nic-fence", "loopback", "", "nic-fence", SHUFFLED, false, 12, false},
     {"deferred", "loopback", "", "deferred", SHUFFLED, false, 12, false},
     {"counted", "loopback", "", "counted", SHUFFLED, false, 12, false},
     {"drain", "loopback", "", "drain", SHUFFLED, false, 8, false},
     {"drain-peer", "loopback", "", "drain-peer", SHUFFLED, false, 8, false},
     {"tcp", "libfabric", "tcp", "auto", "", true, 6, false},
+    {"tcp-direct", "libfabric", "tcp", "auto", "", true, 4, false},
     {"tcp-drain", "libfabric", "tcp", "drain", "", true, 4, false},
     {"sockets", "libfabric", "sockets", "nic-fence", "", true, 4, false},
     {"shm", "libfabric", "shm", "auto", "", true, 6, false},
@@ -43,9 +46,9 @@ struct work {
     host_body body;
 };
 static const struct work works[] = {
-    {"storm", traffic_storm},   {"flags", traffic_flags},     {"growing", traffic_growing},
-    {"groups", traffic_groups}, {"atomics", traffic_atomics}, {"shapes", traffic_shapes},
-    {"user", traffic_user},
+    {"storm", traffic_storm},   {"flags", traffic_flags}, {"growing", traffic_growing},
+    {"groups", traffic_groups}, {"order", traffic_order}, {"atomics", traffic_atomics},
+    {"shapes", traffic_shapes}, {"user", traffic_user},
 };
 
 static void set(const char *name, const char *value)
@@ -64,6 +67,13 @@ static void enter(struct host_pe *pe, void *argument)
     fake_cuda_enter();
 }
 
+static const char *stage_host_of(const struct lane *lane)
+{
+    return strncmp(lane->name, "staged", 6) == 0   ? "1"
+           : strcmp(lane->name, "tcp-direct") == 0 ? "0"
+                                                   : "";
+}
+
 static int run_lane(const struct lane *lane, uint64_t seed, const char *only)
 {
     char adversary[128];
@@ -72,6 +82,7 @@ static int run_lane(const struct lane *lane, uint64_t seed, const char *only)
     set("PERSEUS_PROVIDER", lane->provider);
     set("PERSEUS_ORDERING", lane->ordering);
     set("PERSEUS_ADVERSARY", adversary);
+    set("PERSEUS_STAGE_HOST", stage_host_of(lane));
     set("PERSEUS_OFFER_FENCE", strcmp(lane->name, "fifo-fence") == 0 ? "1" : "");
     set("PERSEUS_STAGE_BYTES", lane->processes ? "" : "64K"); /* small: it wraps and fills */
     int failures = 0;

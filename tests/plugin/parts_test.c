@@ -115,20 +115,40 @@ static void test_amo_codes(void **state)
 
 /* ---- implied fences ---- */
 
-static bool needs(enum perseus_ordering mode, uint32_t order, bool host_fences,
-                  enum prs_class first, uint64_t first_word, enum prs_class second,
-                  uint64_t second_word)
+static bool needs_with(bool records, enum perseus_ordering mode, uint32_t order, bool host_fences,
+                       enum prs_class first, uint64_t first_word, enum prs_class second,
+                       uint64_t second_word)
 {
     struct prs_caps caps = {.order = order};
     struct prs_sequence_rules rules;
     struct prs_sequence sequence = {0};
-    prs_sequence_rules_init(&rules, mode, &caps, host_fences);
+    prs_sequence_rules_init(&rules, mode, &caps, records, host_fences);
     assert_false(prs_sequence_needs_fence(&rules, &sequence, first, first_word));
     prs_sequence_add(&sequence, first, first_word);
     bool answer = prs_sequence_needs_fence(&rules, &sequence, second, second_word);
     prs_sequence_fenced(&sequence);
     assert_false(prs_sequence_needs_fence(&rules, &sequence, second, second_word));
     return answer;
+}
+
+static bool needs(enum perseus_ordering mode, uint32_t order, bool host_fences,
+                  enum prs_class first, uint64_t first_word, enum prs_class second,
+                  uint64_t second_word)
+{
+    return needs_with(false, mode, order, host_fences, first, first_word, second, second_word);
+}
+
+static void test_puts_may_not_pass_signals_that_are_records(void **state)
+{
+    (void)state;
+    assert_true(needs_with(true, PERSEUS_ORDERING_FIFO, PRS_ORDER_ALL, false, PRS_CLASS_SET, 8,
+                           PRS_CLASS_PUT, 0));
+    assert_true(needs_with(true, PERSEUS_ORDERING_FIFO, PRS_ORDER_ALL, false, PRS_CLASS_SET, 8,
+                           PRS_CLASS_FLAG, 0));
+    assert_false(needs_with(true, PERSEUS_ORDERING_DEFERRED, 0, false, PRS_CLASS_SET, 8,
+                            PRS_CLASS_SET, 16)); /* the mailbox keeps these */
+    struct prs_caps caps = {.order = PRS_ORDER_ALL};
+    assert_false(prs_sequence_is_natural(PERSEUS_ORDERING_FIFO, &caps, true));
 }
 
 static void test_a_fencing_host_is_trusted_but_for_one_word(void **state)
@@ -172,10 +192,10 @@ static void test_fifo_needs_fences_around_records_only(void **state)
 {
     (void)state;
     struct prs_caps caps = {.order = PRS_ORDER_ALL};
-    assert_true(prs_sequence_is_natural(PERSEUS_ORDERING_FIFO, &caps));
-    assert_false(prs_sequence_is_natural(PERSEUS_ORDERING_COUNTED, &caps));
+    assert_true(prs_sequence_is_natural(PERSEUS_ORDERING_FIFO, &caps, false));
+    assert_false(prs_sequence_is_natural(PERSEUS_ORDERING_COUNTED, &caps, false));
     caps.order &= ~(uint32_t)PRS_ORDER_SET_SET;
-    assert_false(prs_sequence_is_natural(PERSEUS_ORDERING_FIFO, &caps));
+    assert_false(prs_sequence_is_natural(PERSEUS_ORDERING_FIFO, &caps, false));
     for (int first = 0; first < PRS_CLASS_COUNT; first++) {
         for (int second = 0; second < PRS_CLASS_COUNT; second++) {
             bool records = first == PRS_CLASS_ATOMIC || second == PRS_CLASS_ATOMIC;
@@ -267,6 +287,7 @@ int main(void)
         cmocka_unit_test(test_version_is_the_lesser_within_a_major),
         cmocka_unit_test(test_handle_is_read_at_any_address_and_checked),
         cmocka_unit_test(test_amo_codes),
+        cmocka_unit_test(test_puts_may_not_pass_signals_that_are_records),
         cmocka_unit_test(test_a_fencing_host_is_trusted_but_for_one_word),
         cmocka_unit_test(test_a_host_that_drops_fences_gets_flags_in_order),
         cmocka_unit_test(test_fifo_needs_fences_around_records_only),

@@ -44,13 +44,18 @@ static struct record open_record(const char *directory, int pe)
     return record;
 }
 
+/* Where each PE puts from, where its data lands in the others, and its signals: nobody else's memory. */
+#define OUTBOX (128 << 10)
+#define INBOX  (64 << 10)
+
 /* To every other PE: 5 puts of 1000 bytes, a fence, 2 signals; then quiet. */
 static void known_kernel(struct host_pe *pe, void *argument)
 {
     (void)argument;
     for (int target = 0; target < pe->n_pes; target++) {
         for (int i = 0; i < 5 && target != pe->rank; i++) {
-            CHECK(pe, device_put(pe, target, 65536, pe->heap, 1000) == 0);
+            CHECK(pe, device_put(pe, target, INBOX + (size_t)pe->rank * 1024, pe->heap + OUTBOX,
+                                 1000) == 0);
         }
     }
     CHECK(pe, device_fence(pe) == 0);
@@ -66,7 +71,8 @@ static void known_kernel(struct host_pe *pe, void *argument)
 static void known(struct host_pe *pe, void *argument)
 {
     host_on_proxy(pe, known_kernel, argument);
-    CHECK(pe, user_put(pe, (pe->rank + 1) % pe->n_pes, 70000, pe->heap, 64, false) == 0);
+    CHECK(pe, user_put(pe, (pe->rank + 1) % pe->n_pes, INBOX + 8192, pe->heap + OUTBOX, 64,
+                       false) == 0);
 }
 
 static void check_known(const struct record *record, int pe, int major)

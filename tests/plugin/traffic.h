@@ -17,6 +17,8 @@ void traffic_groups(struct host_pe *pe, void *traffic);
 /* Flags behind bulk data (P, small put, atomics): with the fences a program makes, which the host
  * may drop. */
 void traffic_flags(struct host_pe *pe, void *traffic);
+/* Operations of every kind with fences between them, watched all the time: none is seen before an earlier one. */
+void traffic_order(struct host_pe *pe, void *traffic);
 /* SETs of a growing counter to one word, no fence: it never goes back. */
 void traffic_growing(struct host_pe *pe, void *traffic);
 /* Every atomic code and width against a model, concurrent counters, fetches, self included. */
