@@ -22,7 +22,8 @@
     X(PES_PER_NODE, "PERSEUS_PES_PER_NODE", "0",                                                \
       "0: PEs of one host share a node; k: consecutive groups of k PEs do")                     \
     X(BIND, "PERSEUS_BIND", "127.0.0.1",                                                        \
-      "address that bootstrap and IP providers bind; an interface address for several hosts")   \
+      "what bootstrap and IP providers bind: an address, or for several hosts an interface "    \
+      "(eth0) or subnet (10.1.0.0/16)")                                                         \
     X(LOG, "PERSEUS_LOG", "warn", "error, warn, info or debug, for the tools' log on stderr")   \
     X(LINK, "PERSEUS_LINK", "", "delay decorator: latency=5us,bandwidth=25G,jitter=1us")        \
     X(ADVERSARY, "PERSEUS_ADVERSARY", "",                                                       \
@@ -46,10 +47,10 @@
       "right for programs that wait for equal or growing values only")                          \
     X(STAGE_BYTES, "PERSEUS_STAGE_BYTES", "4M",                                                 \
       "NVSHMEM transport: staging of device memory per PE and direction, a power of two")       \
-    X(OFFER_FENCE, "PERSEUS_OFFER_FENCE", "0",                                                  \
     X(STAGE_HOST, "PERSEUS_STAGE_HOST", "auto",                                                 \
       "NVSHMEM transport: system-memory heaps through the staging rings, too: 0, 1, or auto: "  \
       "where the fabric's CPU copies every message anyway (tcp, net), but not with drain")      \
+    X(OFFER_FENCE, "PERSEUS_OFFER_FENCE", "0",                                                  \
       "1: the NVSHMEM transport takes fence requests even where order needs none, to compare")  \
     X(PROFILE_DIR, "PERSEUS_PROFILE_DIR", "",                                                   \
       "set by perseus nvshmem-profile: where the profiler's records go")                        \
