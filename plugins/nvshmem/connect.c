@@ -11,7 +11,7 @@
 
 #define IDENTITY_MAGIC 0x3173757265737270u
 /* The second number grows with the layout of what follows. */
-#define PERSEUS_AND_PROTOCOL PERSEUS_VERSION_STRING ", protocol 2"
+#define PERSEUS_AND_PROTOCOL PERSEUS_VERSION_STRING ", protocol 3"
 
 /* Exchanged first, and of one layout for ever: only between equals is the rest understood. */
 struct prs_identity {
@@ -26,6 +26,7 @@ struct prs_hello_route {
     unsigned char address[PRS_ORDERER_ADDRESS_MAX];
     uint32_t ordering;
     char provider[64];
+    uint64_t scope; /* of the address: prs_caps.scope */
 };
 
 struct prs_hello {
@@ -71,6 +72,7 @@ static enum perseus_status introduce(struct prs_plugin *plugin, struct prs_hello
         }
         out->address_bytes = (uint32_t)bytes;
         out->ordering = route->ordering;
+        out->scope = route->fabric->caps.scope;
         snprintf(out->provider, sizeof out->provider, "%s", route->fabric->caps.provider);
     }
     return introduce_stage(plugin, hello);
@@ -111,6 +113,14 @@ static enum perseus_status judge_routes(const struct prs_plugin *plugin, int pe)
                 "PERSEUS_PROVIDER and PERSEUS_ORDERING alike everywhere",
                 pe, route->provider, perseus_ordering_name((enum perseus_ordering)route->ordering),
                 first->provider, perseus_ordering_name((enum perseus_ordering)first->ordering));
+        }
+        if (first->scope != route->scope) {
+            return prs_fail(
+                &plugin->log, PERSEUS_INVALID_ARGUMENT,
+                "PE 0 and PE %d are on different hosts (or in different containers), but %.64s "
+                "reaches no further than one: set PERSEUS_BIND to the interface (eth0) or subnet "
+                "(10.1.0.0/16) that joins the hosts, on every PE; shm joins none",
+                pe, first->provider);
         }
     }
     return PERSEUS_OK;

@@ -8,7 +8,11 @@
 #include <cmocka.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fake_cuda.h"
@@ -234,6 +238,50 @@ static void test_mixed_orderings_fail_everywhere(void **state)
     assert_non_null(strstr(text, "PE 2 uses tcp"));
 }
 
+/* Whether a child of this process may make a network namespace. */
+static bool may_unshare(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(unshare(CLONE_NEWNET) == 0 ? 0 : 1);
+    }
+    int how = 1;
+    return child > 0 && waitpid(child, &how, 0) == child && how == 0;
+}
+
+/* PE 2 gets a loopback interface of its own, as on another host. */
+static void another_host(struct host_pe *pe, void *argument)
+{
+    (void)argument;
+    if (pe->rank == 2) {
+        const struct ifreq up = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+        CHECK(pe, unshare(CLONE_NEWNET) == 0);
+        int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        CHECK(pe, fd >= 0 && ioctl(fd, SIOCSIFFLAGS, &up) == 0);
+        close(fd);
+    }
+}
+
+static void test_loopback_addresses_of_another_host_fail_everywhere(void **state)
+{
+    (void)state;
+    clean_environment();
+    setenv("PERSEUS_PROVIDER", "tcp", 1);
+    char text[8192];
+    if (!may_unshare()) {
+        skip();
+    }
+    const struct host_spec spec = {.file = FILE_4,
+                                   .version = 40000,
+                                   .n_pes = 3,
+                                   .processes = true,
+                                   .prepare = another_host,
+                                   .starts_badly = true,
+                                   .body = nothing};
+    assert_int_equal(run(&spec, text, sizeof text), 3);
+    assert_non_null(strstr(text, "PE 0 and PE 2 are on different hosts"));
+}
+
 static void test_variables_without_effect_are_told_once(void **state)
 {
     (void)state;
@@ -427,6 +475,7 @@ int main(void)
         cmocka_unit_test(test_one_pe_alone),
         cmocka_unit_test(test_mixed_versions_fail_everywhere),
         cmocka_unit_test(test_mixed_orderings_fail_everywhere),
+        cmocka_unit_test(test_loopback_addresses_of_another_host_fail_everywhere),
         cmocka_unit_test(test_variables_without_effect_are_told_once),
         cmocka_unit_test(test_locked_memory_limit_is_named),
         cmocka_unit_test(test_bad_calls_are_refused_one_line_each),
