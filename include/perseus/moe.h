@@ -76,8 +76,8 @@ struct perseus_moe_config {
     /* 1: one thread watches for arrivals. 0: whoever of the processors has nothing to do. */
     uint32_t subscribers;
     /* Lets results depend on the order of arrival: waiting tiles of one expert are computed
-     * together, and answers are added up as they come. Otherwise a forward's y depends only on its
-     * input. */
+     * together up to tile_tokens rows, and answers are added up as they come. Otherwise they go
+     * together only as far as that changes no bit (16 rows), and y depends only on the input. */
     bool relaxed;
     bool communication_only; /* for measuring: experts are the identity, no weights are needed */
     uint32_t timeout_ms;     /* without any progress; 0: 30000 */

@@ -1,4 +1,7 @@
-/* Compiled for vectors (CMakeLists.txt): next to a product of few rows, a call of expf for each value
+/* Row by row: the values behind the last whole vector are computed with other code, and a row's must be the
+ * same wherever it lies.
+ *
+ * Compiled for vectors (CMakeLists.txt): next to a product of few rows, a call of expf for each value
  * would show. */
 #include "moe/activation.h"
 
@@ -35,13 +38,21 @@ void prs_activation_swiglu(uint32_t rows, uint32_t inner, const float *gate, con
     }
 }
 
-void prs_activation_gelu(size_t count, const float *up, enum perseus_moe_dtype type, void *out)
+void prs_activation_gelu(uint32_t rows, uint32_t inner, const float *up,
+                         enum perseus_moe_dtype type, void *out)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (uint32_t row = 0; row < rows; row++, up += inner) {
+        size_t first = (size_t)row * inner;
         if (type == PERSEUS_MOE_BF16) {
-            ((uint16_t *)out)[i] = prs_bf16_from_f32(prs_gelu(up[i]));
+            uint16_t *restrict to = (uint16_t *)out + first;
+            for (uint32_t i = 0; i < inner; i++) {
+                to[i] = prs_bf16_from_f32(prs_gelu(up[i]));
+            }
         } else {
-            ((float *)out)[i] = prs_gelu(up[i]);
+            float *restrict to = (float *)out + first;
+            for (uint32_t i = 0; i < inner; i++) {
+                to[i] = prs_gelu(up[i]);
+            }
         }
     }
 }

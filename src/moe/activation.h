@@ -8,7 +8,8 @@
  * out `inner` values of `type`. */
 void prs_activation_swiglu(uint32_t rows, uint32_t inner, const float *gate, const float *up,
                            size_t stride, enum perseus_moe_dtype type, void *out);
-/* out[i] = gelu(up[i]), with erf. */
-void prs_activation_gelu(size_t count, const float *up, enum perseus_moe_dtype type, void *out);
+/* out[row][i] = gelu(up[row][i]), with erf; rows lie one behind the other. */
+void prs_activation_gelu(uint32_t rows, uint32_t inner, const float *up,
+                         enum perseus_moe_dtype type, void *out);
 
 #endif

@@ -86,12 +86,8 @@ static enum perseus_status prs_shared_run(struct prs_worker *worker, struct prs_
     const struct perseus_moe *moe = worker->moe;
     const float *x =
         round->x + (size_t)task->tile * moe->plan.config.tile_tokens * moe->plan.config.hidden;
-    struct prs_expert_time time = prs_expert_time_begin(moe);
-    enum perseus_status status =
-        prs_expert_run(&worker->bench, &moe->experts[moe->hosted + index], tokens, x,
-                       PERSEUS_MOE_F32, worker->bench.rows_out, PERSEUS_MOE_F32);
-    prs_expert_time_end(moe, round, time);
-    return status;
+    const struct prs_expert_rows rows = {.count = tokens, .in = x, .out = worker->bench.rows_out};
+    return prs_worker_multiply(worker, round, moe->hosted + index, &rows, 1, PERSEUS_MOE_F32);
 }
 
 enum perseus_status prs_moe_shared(struct prs_worker *worker, const struct prs_task *task)

@@ -6,6 +6,11 @@
 #include "moe/activation.h"
 #include "moe/bf16.h"
 
+static size_t prs_expert_item(enum perseus_moe_dtype type)
+{
+    return type == PERSEUS_MOE_BF16 ? sizeof(uint16_t) : sizeof(float);
+}
+
 enum perseus_status prs_expert_init(struct prs_expert *expert,
                                     const struct perseus_moe_config *config,
                                     const struct perseus_moe_expert *weights, bool expand,
@@ -37,8 +42,7 @@ enum perseus_status prs_expert_init(struct prs_expert *expert,
         prs_bf16_row_to_f32(to + each, weights->down, each);
         made.type = PERSEUS_MOE_F32;
     }
-    size_t gate_bytes =
-        (size_t)config->hidden * config->intermediate * (made.type == PERSEUS_MOE_BF16 ? 2 : 4);
+    size_t gate_bytes = (size_t)config->hidden * config->intermediate * prs_expert_item(made.type);
     made.is_joined = config->form == PERSEUS_MOE_SWIGLU &&
                      (const char *)made.gate + gate_bytes == (const char *)made.up;
     prs_expert_finish(expert);
@@ -98,7 +102,7 @@ static void prs_expert_copy(void *to, enum perseus_moe_dtype to_type, const void
                             enum perseus_moe_dtype from_type, size_t items)
 {
     if (to_type == from_type) {
-        memcpy(to, from, items * (to_type == PERSEUS_MOE_BF16 ? 2 : 4));
+        memcpy(to, from, items * prs_expert_item(to_type));
     } else if (to_type == PERSEUS_MOE_F32) {
         prs_bf16_row_to_f32(to, from, items);
     } else {
@@ -106,15 +110,15 @@ static void prs_expert_copy(void *to, enum perseus_moe_dtype to_type, const void
     }
 }
 
-/* bench->inner = silu(gate(in)) * up(in), or gelu(up(in)). */
+/* bench->inner = silu(gate(in)) * up(in), or gelu(up(in)), of `rows` rows. */
 static enum perseus_status prs_expert_inner(struct prs_expert_bench *bench,
                                             const struct prs_expert *expert, uint32_t rows,
                                             const void *in)
 {
-    uint32_t inner = bench->config->intermediate;
-    size_t items = (size_t)rows * inner;
+    uint32_t inner = bench->config->intermediate, steps = prs_expert_steps(rows);
+    size_t second = (size_t)steps * inner; /* where up's results begin, if on their own */
     bool is_swiglu = bench->config->form == PERSEUS_MOE_SWIGLU;
-    struct prs_gemm_call call = {.rows = rows,
+    struct prs_gemm_call call = {.rows = steps,
                                  .outputs = expert->is_joined ? 2 * inner : inner,
                                  .inputs = bench->config->hidden,
                                  .type = expert->type,
@@ -125,36 +129,72 @@ static enum perseus_status prs_expert_inner(struct prs_expert_bench *bench,
     enum perseus_status status = prs_gemm_run(bench->gemm, &call);
     if (status == PERSEUS_OK && is_swiglu && !expert->is_joined) {
         call.b = expert->up;
-        call.c = bench->outer + items;
+        call.c = bench->outer + second;
         status = prs_gemm_run(bench->gemm, &call);
     }
     if (status != PERSEUS_OK) {
         return status;
     }
     if (is_swiglu) {
-        const float *up = bench->outer + (expert->is_joined ? inner : items);
+        const float *up = bench->outer + (expert->is_joined ? inner : second);
         prs_activation_swiglu(rows, inner, bench->outer, up, call.outputs, expert->type,
                               bench->inner);
     } else {
-        prs_activation_gelu(items, bench->outer, expert->type, bench->inner);
+        prs_activation_gelu(rows, inner, bench->outer, expert->type, bench->inner);
     }
     return PERSEUS_OK;
 }
 
-enum perseus_status prs_expert_run(struct prs_expert_bench *bench, const struct prs_expert *expert,
-                                   uint32_t rows, const void *in, enum perseus_moe_dtype in_type,
-                                   void *out, enum perseus_moe_dtype out_type)
+static uint32_t prs_expert_count(const struct prs_expert_rows *parts, uint32_t n_parts)
 {
-    uint32_t steps = prs_expert_steps(rows);
-    size_t items = (size_t)rows * bench->config->hidden;
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < n_parts; i++) {
+        rows += parts[i].count;
+    }
+    return rows;
+}
+
+/* All parts' rows, one behind the other, in the matrices' type: where they lie, or a copy. */
+static const void *prs_expert_gather(struct prs_expert_bench *bench, enum perseus_moe_dtype type,
+                                     const struct prs_expert_rows *parts, uint32_t n_parts,
+                                     enum perseus_moe_dtype in_type, bool is_whole)
+{
+    unsigned char *to = bench->rows_in;
+    if (is_whole && in_type == type) {
+        return parts[0].in;
+    }
+    for (uint32_t i = 0; i < n_parts; i++) {
+        size_t items = (size_t)parts[i].count * bench->config->hidden;
+        prs_expert_copy(to, type, parts[i].in, in_type, items);
+        to += items * prs_expert_item(type);
+    }
+    return bench->rows_in;
+}
+
+static void prs_expert_scatter(const struct prs_expert_bench *bench, enum perseus_moe_dtype type,
+                               const struct prs_expert_rows *parts, uint32_t n_parts,
+                               enum perseus_moe_dtype out_type)
+{
+    const unsigned char *from = bench->rows_out;
+    for (uint32_t i = 0; i < n_parts; i++) {
+        size_t items = (size_t)parts[i].count * bench->config->hidden;
+        if (parts[i].out != from) {
+            prs_expert_copy(parts[i].out, out_type, from, type, items);
+        }
+        from += items * prs_expert_item(type);
+    }
+}
+
+enum perseus_status prs_expert_run(struct prs_expert_bench *bench, const struct prs_expert *expert,
+                                   const struct prs_expert_rows *parts, uint32_t n_parts,
+                                   enum perseus_moe_dtype in_type, enum perseus_moe_dtype out_type)
+{
+    uint32_t rows = prs_expert_count(parts, n_parts), steps = prs_expert_steps(rows);
     /* f32 products cannot give bf16. */
     enum perseus_moe_dtype product_type = out_type == expert->type ? out_type : PERSEUS_MOE_F32;
-    bool is_whole = steps == rows;
-    if (!is_whole || in_type != expert->type) {
-        prs_expert_copy(bench->rows_in, expert->type, in, in_type, items);
-        in = bench->rows_in;
-    }
-    enum perseus_status status = prs_expert_inner(bench, expert, steps, in);
+    bool is_whole = steps == rows && n_parts == 1;
+    const void *in = prs_expert_gather(bench, expert->type, parts, n_parts, in_type, is_whole);
+    enum perseus_status status = prs_expert_inner(bench, expert, rows, in);
     if (status != PERSEUS_OK) {
         return status;
     }
@@ -166,10 +206,10 @@ enum perseus_status prs_expert_run(struct prs_expert_bench *bench, const struct 
                                        .result_type = product_type,
                                        .a = bench->inner,
                                        .b = expert->down,
-                                       .c = is_direct ? out : bench->rows_out};
+                                       .c = is_direct ? parts[0].out : bench->rows_out};
     status = prs_gemm_run(bench->gemm, &down);
-    if (status == PERSEUS_OK && !is_direct && out != bench->rows_out) {
-        prs_expert_copy(out, out_type, bench->rows_out, product_type, items);
+    if (status == PERSEUS_OK && !is_direct) {
+        prs_expert_scatter(bench, product_type, parts, n_parts, out_type);
     }
     return status;
 }

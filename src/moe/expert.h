@@ -46,10 +46,19 @@ enum perseus_status prs_expert_bench_init(struct prs_expert_bench *bench,
                                           const struct prs_log *log);
 void prs_expert_bench_finish(struct prs_expert_bench *bench); /* zeroed is allowed */
 
-/* out = expert(in) for `rows` <= tile_tokens rows; both [rows, hidden], of type in_type and
- * out_type; they may be the same memory if the types are. */
+/* Rows that lie together, and where their results go: both [count, hidden]; they may be the same
+ * memory if the types are. */
+struct prs_expert_rows {
+    uint32_t count;
+    const void *in;
+    void *out;
+};
+
+/* out = expert(in) for all parts as one product. All rows together are at most
+ * prs_expert_steps(tile_tokens). A row's result does not depend on its place, nor on the other rows,
+ * as long as the number of steps is the same: to the bit. */
 enum perseus_status prs_expert_run(struct prs_expert_bench *bench, const struct prs_expert *expert,
-                                   uint32_t rows, const void *in, enum perseus_moe_dtype in_type,
-                                   void *out, enum perseus_moe_dtype out_type);
+                                   const struct prs_expert_rows *parts, uint32_t n_parts,
+                                   enum perseus_moe_dtype in_type, enum perseus_moe_dtype out_type);
 
 #endif

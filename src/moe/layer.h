@@ -63,13 +63,20 @@ struct prs_round {
     _Atomic uint64_t first_answer_ns, expert_ns, expert_cpu_ns, rows_received;
 };
 
+/* One product with an expert's matrices, for tools that repeat it. */
+struct prs_product {
+    uint32_t expert; /* in perseus_moe.experts */
+    uint32_t rows;
+};
+
 /* One thread's own things. */
 struct prs_worker {
     struct perseus_moe *moe;
     uint32_t lane; /* of the trace */
     bool may_run, may_watch;
     struct prs_expert_bench bench;
-    void *batch; /* relaxed: rows of tiles that are computed together; [tile_tokens] on the wire */
+    struct prs_product *products; /* NULL: not recorded */
+    uint32_t n_products, products_max;
     pthread_t thread;
 };
 
@@ -184,13 +191,10 @@ enum perseus_status prs_moe_shared(struct prs_worker *worker, const struct prs_t
 enum perseus_status prs_moe_combine(struct prs_worker *worker, const struct prs_task *task);
 enum perseus_status prs_moe_add(struct prs_worker *worker, const struct prs_task *task);
 
-/* Time spent in experts, to be counted for the forward. */
-struct prs_expert_time {
-    uint64_t begin_ns, begin_cpu_ns;
-};
-struct prs_expert_time prs_expert_time_begin(const struct perseus_moe *moe);
-void prs_expert_time_end(const struct perseus_moe *moe, struct prs_round *round,
-                         struct prs_expert_time time);
+/* Runs expert `index` of perseus_moe.experts, and counts its time for the forward. */
+enum perseus_status prs_worker_multiply(struct prs_worker *worker, struct prs_round *round,
+                                        uint32_t index, const struct prs_expert_rows *parts,
+                                        uint32_t n_parts, enum perseus_moe_dtype type);
 
 /* Polls every signal that is awaited, once. *out_found: whether anything was there. */
 enum perseus_status prs_moe_scan(struct prs_worker *worker, bool *out_found);
@@ -235,6 +239,9 @@ void prs_roles_drive(struct perseus_moe *moe, const struct prs_round *round);
  * layer was created decoupled (it has groups) and with experts. */
 void prs_moe_set_mode(struct perseus_moe *moe, enum perseus_moe_protocol protocol,
                       bool communication_only);
+/* For tools: lets every worker record the products of the last forward that had experts, at most
+ * `products_max` of them. Before the first forward. */
+enum perseus_status prs_moe_record_products(struct perseus_moe *moe, uint32_t products_max);
 /* For tools: records what threads do; before the first forward. */
 void prs_moe_set_trace(struct perseus_moe *moe, struct prs_trace *trace);
 

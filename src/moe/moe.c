@@ -388,6 +388,23 @@ void prs_moe_set_mode(struct perseus_moe *moe, enum perseus_moe_protocol protoco
 {
     moe->plan.config.protocol = protocol;
     moe->plan.config.communication_only = communication_only;
+    for (uint32_t i = 0; i < moe->n_workers && !communication_only; i++) {
+        moe->workers[i].n_products = 0;
+    }
+}
+
+enum perseus_status prs_moe_record_products(struct perseus_moe *moe, uint32_t products_max)
+{
+    for (uint32_t i = 0; i < moe->n_workers; i++) {
+        struct prs_worker *worker = &moe->workers[i];
+        worker->products = malloc((products_max + 1) * sizeof *worker->products);
+        if (worker->products == NULL) {
+            return prs_fail(prs_moe_log(moe), PERSEUS_OUT_OF_MEMORY,
+                            "moe: no memory to record %u products", products_max);
+        }
+        worker->products_max = products_max;
+    }
+    return PERSEUS_OK;
 }
 
 void prs_moe_set_trace(struct perseus_moe *moe, struct prs_trace *trace)

@@ -13,18 +13,11 @@ static uint32_t prs_roles_workers(const struct perseus_moe_config *config)
     return config->processors > 0 ? config->processors + config->subscribers : 1;
 }
 
-static bool prs_roles_batches(const struct perseus_moe_config *config)
-{
-    return config->relaxed && !config->communication_only;
-}
-
 uint64_t prs_roles_bytes(const struct prs_moe_plan *plan)
 {
     uint64_t runners = plan->config.processors > 0 ? plan->config.processors : 1;
-    uint64_t batch =
-        prs_roles_batches(&plan->config) ? plan->config.tile_tokens * plan->row_bytes : 0;
     uint64_t bench = plan->config.communication_only ? 0 : prs_expert_bench_bytes(plan);
-    return runners * (bench + batch) + prs_roles_workers(&plan->config) * sizeof(struct prs_worker);
+    return runners * bench + prs_roles_workers(&plan->config) * sizeof(struct prs_worker);
 }
 
 /* ---- what a thread does ---- */
@@ -192,13 +185,6 @@ static enum perseus_status prs_worker_init(struct prs_worker *worker, struct per
     if (subscriber) {
         return PERSEUS_OK;
     }
-    if (prs_roles_batches(config)) {
-        worker->batch = malloc(config->tile_tokens * moe->plan.row_bytes);
-        if (worker->batch == NULL) {
-            return prs_fail(prs_moe_log(moe), PERSEUS_OUT_OF_MEMORY,
-                            "moe: no memory for a thread's rows");
-        }
-    }
     return config->communication_only
                ? PERSEUS_OK
                : prs_expert_bench_init(&worker->bench, &moe->plan, prs_moe_log(moe));
@@ -243,7 +229,7 @@ void prs_roles_stop(struct perseus_moe *moe)
     }
     for (uint32_t i = 0; i < moe->n_workers; i++) {
         prs_expert_bench_finish(&moe->workers[i].bench);
-        free(moe->workers[i].batch);
+        free(moe->workers[i].products);
     }
     free(moe->workers);
     moe->workers = NULL;

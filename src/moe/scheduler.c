@@ -4,6 +4,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+/* How far behind the first task tiles of the same expert are looked for: a bound on the time that the
+ * mutex is held. */
+enum { PRS_PICK_LOOK = 64 };
+
 struct prs_task_ring {
     struct prs_task *tasks;
     uint32_t first, count;
@@ -130,26 +134,41 @@ enum prs_next prs_scheduler_next(struct prs_scheduler *scheduler, bool may_run, 
     return next;
 }
 
-uint32_t prs_scheduler_take_tiles(struct prs_scheduler *scheduler, uint32_t half, uint32_t expert,
-                                  struct prs_task *out, uint32_t tasks_max)
+/* Takes what fits from the front of one ring; what stays keeps its order. */
+static uint32_t prs_scheduler_pick(const struct prs_scheduler *scheduler,
+                                   struct prs_task_ring *ring, const struct prs_task *like,
+                                   uint32_t *rows, struct prs_task *out, uint32_t tasks_max)
 {
-    struct prs_task_ring *rings[] = {&scheduler->urgent, &scheduler->normal};
-    uint32_t taken = 0;
-    pthread_mutex_lock(&scheduler->mutex);
-    for (int i = 0; i < 2; i++) {
-        struct prs_task_ring *ring = rings[i];
-        uint32_t kept = 0, count = ring->count;
-        for (uint32_t at = 0; at < count; at++) {
-            struct prs_task task = ring->tasks[(ring->first + at) % scheduler->tasks_max];
-            if (taken < tasks_max && task.kind == PRS_TASK_TILE && task.half == half &&
-                task.expert == expert) {
-                out[taken++] = task;
-            } else {
-                ring->tasks[(ring->first + kept++) % scheduler->tasks_max] = task;
-            }
+    uint32_t looked = ring->count < PRS_PICK_LOOK ? ring->count : PRS_PICK_LOOK, taken = 0;
+    struct prs_task kept[PRS_PICK_LOOK];
+    uint32_t n_kept = 0;
+    for (uint32_t at = 0; at < looked; at++) {
+        struct prs_task task = ring->tasks[(ring->first + at) % scheduler->tasks_max];
+        if (taken < tasks_max && task.kind == PRS_TASK_TILE && task.half == like->half &&
+            task.expert == like->expert && task.rows <= *rows) {
+            *rows -= task.rows;
+            out[taken++] = task;
+        } else {
+            kept[n_kept++] = task;
         }
-        ring->count = kept;
     }
+    if (taken > 0) {
+        ring->first = (ring->first + taken) % scheduler->tasks_max;
+        ring->count -= taken;
+        for (uint32_t at = 0; at < n_kept; at++) {
+            ring->tasks[(ring->first + at) % scheduler->tasks_max] = kept[at];
+        }
+    }
+    return taken;
+}
+
+uint32_t prs_scheduler_take_tiles(struct prs_scheduler *scheduler, const struct prs_task *task,
+                                  uint32_t rows, struct prs_task *out, uint32_t tasks_max)
+{
+    pthread_mutex_lock(&scheduler->mutex);
+    uint32_t taken = prs_scheduler_pick(scheduler, &scheduler->urgent, task, &rows, out, tasks_max);
+    taken += prs_scheduler_pick(scheduler, &scheduler->normal, task, &rows, out + taken,
+                                tasks_max - taken);
     prs_scheduler_update_calls(scheduler);
     pthread_mutex_unlock(&scheduler->mutex);
     return taken;

@@ -25,6 +25,7 @@ enum prs_task_kind {
 struct prs_task {
     enum prs_task_kind kind;
     uint32_t half, expert, source, tile;
+    uint32_t rows; /* of a TILE */
 };
 
 enum prs_next {
@@ -47,10 +48,10 @@ void prs_scheduler_push(struct prs_scheduler *scheduler, const struct prs_task *
 /* What the calling thread shall do; sleeps until there is something, if it `may_sleep`. */
 enum prs_next prs_scheduler_next(struct prs_scheduler *scheduler, bool may_run, bool may_watch,
                                  bool may_sleep, struct prs_task *out);
-/* More waiting tiles of `expert` in `half`, at most `tasks_max` of them: part of the caller's run.
- */
-uint32_t prs_scheduler_take_tiles(struct prs_scheduler *scheduler, uint32_t half, uint32_t expert,
-                                  struct prs_task *out, uint32_t tasks_max);
+/* More tiles like `task` (of its expert and half) that wait in front, in their order, as long as their
+ * rows are `rows` together, and they are `tasks_max`, at most: part of the caller's run. */
+uint32_t prs_scheduler_take_tiles(struct prs_scheduler *scheduler, const struct prs_task *task,
+                                  uint32_t rows, struct prs_task *out, uint32_t tasks_max);
 void prs_scheduler_ran(struct prs_scheduler *scheduler);
 void prs_scheduler_watched(struct prs_scheduler *scheduler);
 /* Whether a watcher should come back: there are tasks, or all must stop. Takes no lock. */

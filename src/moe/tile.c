@@ -4,33 +4,23 @@
 
 #include "moe/layer.h"
 
-enum { PRS_BATCH_MAX = 64 }; /* tiles computed together, with relaxed */
+enum { PRS_TILES_MAX = 64 }; /* computed together */
 
-/* Where a tile's rows lie, and where its results go. */
-struct prs_tile_place {
-    struct prs_task task;
-    uint32_t rows;
-    void *in, *out;
-};
-
-/* Results overwrite the rows, unless the source shares memory: then they go straight home. */
-static struct prs_tile_place prs_tile_find(const struct perseus_moe *moe,
-                                           const struct prs_task *task)
+/* Where a tile's rows lie, and where its results go: over the rows, or, if the source shares memory,
+ * straight home. */
+static struct prs_expert_rows prs_tile_find(const struct perseus_moe *moe,
+                                            const struct prs_task *task)
 {
     const struct prs_round *round = &moe->rounds[task->half];
     const struct prs_pair *pair = prs_moe_pair(moe, round, task->source, task->expert);
     uint32_t skipped = task->tile * moe->plan.config.tile_tokens;
-    struct prs_tile_place place = {
-        .task = *task,
-        .rows = prs_moe_tile_rows(&moe->plan, pair->rows, task->tile),
-        .in = prs_moe_arrival_row(moe, task->half, task->source, pair->place + skipped),
-    };
-    place.out =
-        prs_moe_is_direct(moe, task->source)
-            ? perseus_ptr(moe->pe, prs_moe_outgoing_row(moe, task->half, pair->base + skipped),
-                          (int)task->source)
-            : place.in;
-    return place;
+    void *in = prs_moe_arrival_row(moe, task->half, task->source, pair->place + skipped);
+    void *out = in;
+    if (prs_moe_is_direct(moe, task->source)) {
+        out = perseus_ptr(moe->pe, prs_moe_outgoing_row(moe, task->half, pair->base + skipped),
+                          (int)task->source);
+    }
+    return (struct prs_expert_rows){.count = task->rows, .in = in, .out = out};
 }
 
 static uint64_t prs_tile_cpu_ns(void)
@@ -40,78 +30,63 @@ static uint64_t prs_tile_cpu_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-struct prs_expert_time prs_expert_time_begin(const struct perseus_moe *moe)
+static void prs_tile_record(struct prs_worker *worker, uint32_t expert,
+                            const struct prs_expert_rows *parts, uint32_t n_parts)
 {
-    return (struct prs_expert_time){prs_clock_now_ns(&moe->clock), prs_tile_cpu_ns()};
+    if (worker->n_products < worker->products_max) {
+        struct prs_product *product = &worker->products[worker->n_products++];
+        *product = (struct prs_product){.expert = expert};
+        for (uint32_t i = 0; i < n_parts; i++) {
+            product->rows += parts[i].count;
+        }
+    }
 }
 
-void prs_expert_time_end(const struct perseus_moe *moe, struct prs_round *round,
-                         struct prs_expert_time time)
-{
-    /* Relaxed: sums for reports, complete when the round's last count is. */
-    atomic_fetch_add_explicit(&round->expert_ns, prs_clock_now_ns(&moe->clock) - time.begin_ns,
-                              memory_order_relaxed);
-    atomic_fetch_add_explicit(&round->expert_cpu_ns, prs_tile_cpu_ns() - time.begin_cpu_ns,
-                              memory_order_relaxed);
-}
-
-static enum perseus_status prs_tile_run(struct prs_worker *worker, uint32_t expert, uint32_t rows,
-                                        const void *in, void *out)
+enum perseus_status prs_worker_multiply(struct prs_worker *worker, struct prs_round *round,
+                                        uint32_t index, const struct prs_expert_rows *parts,
+                                        uint32_t n_parts, enum perseus_moe_dtype type)
 {
     const struct perseus_moe *moe = worker->moe;
-    enum perseus_moe_dtype wire = moe->plan.config.wire_dtype;
-    if (moe->plan.config.communication_only) {
-        if (in != out) {
-            memcpy(out, in, rows * moe->plan.row_bytes);
-        }
-        return PERSEUS_OK;
-    }
-    return prs_expert_run(&worker->bench, &moe->experts[expert], rows, in, wire, out, wire);
-}
-
-/* Several tiles of one expert as one product: gathered, computed, and spread again. */
-static enum perseus_status prs_tile_run_batch(struct prs_worker *worker,
-                                              const struct prs_tile_place *places, uint32_t count)
-{
-    const struct prs_moe_plan *plan = &worker->moe->plan;
-    unsigned char *batch = worker->batch;
-    uint32_t rows = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        memcpy(batch + rows * plan->row_bytes, places[i].in, places[i].rows * plan->row_bytes);
-        rows += places[i].rows;
-    }
-    enum perseus_status status = prs_tile_run(worker, places[0].task.expert, rows, batch, batch);
-    for (uint32_t i = 0; i < count && status == PERSEUS_OK; i++) {
-        memcpy(places[i].out, batch, places[i].rows * plan->row_bytes);
-        batch += places[i].rows * plan->row_bytes;
-    }
+    uint64_t begin_ns = prs_clock_now_ns(&moe->clock), begin_cpu_ns = prs_tile_cpu_ns();
+    enum perseus_status status =
+        prs_expert_run(&worker->bench, &moe->experts[index], parts, n_parts, type, type);
+    /* Relaxed: sums for reports, complete when the round's last count is. */
+    atomic_fetch_add_explicit(&round->expert_cpu_ns, prs_tile_cpu_ns() - begin_cpu_ns,
+                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&round->expert_ns, prs_clock_now_ns(&moe->clock) - begin_ns,
+                              memory_order_relaxed);
+    prs_tile_record(worker, index, parts, n_parts);
     return status;
 }
 
-/* With relaxed, more waiting tiles of the same expert, as long as all fit in one tile's rows. */
-static uint32_t prs_tile_gather(struct prs_worker *worker, const struct prs_task *task,
-                                struct prs_tile_place *places)
+/* How many rows of other tiles a tile's product can take along. A product is made for whole steps of
+ * rows in any case, and a row's result is the same to the bit in any place of the same step; so tiles
+ * that fit in one go together. With relaxed, as many as a tile may have. */
+static uint32_t prs_tile_room(const struct perseus_moe_config *config, uint32_t rows)
 {
-    struct perseus_moe *moe = worker->moe;
-    places[0] = prs_tile_find(moe, task);
-    uint32_t room = moe->plan.config.tile_tokens - places[0].rows, count = 1;
-    if (!moe->plan.config.relaxed || moe->plan.config.communication_only || room == 0) {
-        return count;
+    uint32_t most = PRS_EXPERT_STEP;
+    if (config->relaxed && config->tile_tokens > most) {
+        most = config->tile_tokens;
     }
-    struct prs_task others[PRS_BATCH_MAX - 1];
-    uint32_t taken = prs_scheduler_take_tiles(moe->scheduler, task->half, task->expert, others,
-                                              room < PRS_BATCH_MAX - 1 ? room : PRS_BATCH_MAX - 1);
-    for (uint32_t i = 0; i < taken; i++) {
-        struct prs_tile_place place = prs_tile_find(moe, &others[i]);
-        if (place.rows <= room) {
-            room -= place.rows;
-            places[count++] = place;
-        } else {
-            prs_scheduler_push(moe->scheduler, &others[i],
-                               !prs_moe_is_direct(moe, others[i].source));
+    return config->communication_only || rows > most ? 0 : most - rows;
+}
+
+static enum perseus_status prs_tile_run(struct prs_worker *worker, struct prs_round *round,
+                                        const struct prs_task *tasks, uint32_t count)
+{
+    const struct perseus_moe *moe = worker->moe;
+    struct prs_expert_rows parts[PRS_TILES_MAX];
+    for (uint32_t i = 0; i < count; i++) {
+        parts[i] = prs_tile_find(moe, &tasks[i]);
+    }
+    if (moe->plan.config.communication_only) { /* one tile; the expert is the identity */
+        if (parts[0].in != parts[0].out) {
+            memcpy(parts[0].out, parts[0].in, parts[0].count * moe->plan.row_bytes);
         }
+        return PERSEUS_OK;
     }
-    return count;
+    return prs_worker_multiply(worker, round, tasks[0].expert, parts, count,
+                               moe->plan.config.wire_dtype);
 }
 
 static enum perseus_status prs_tile_answer(struct perseus_moe *moe, struct prs_round *round,
@@ -133,15 +108,14 @@ enum perseus_status prs_moe_tile(struct prs_worker *worker, const struct prs_tas
 {
     struct perseus_moe *moe = worker->moe;
     struct prs_round *round = &moe->rounds[task->half];
-    struct prs_tile_place places[PRS_BATCH_MAX];
-    uint32_t count = prs_tile_gather(worker, task, places);
-    struct prs_expert_time time = prs_expert_time_begin(moe);
-    enum perseus_status status =
-        count == 1 ? prs_tile_run(worker, task->expert, places[0].rows, places[0].in, places[0].out)
-                   : prs_tile_run_batch(worker, places, count);
-    prs_expert_time_end(moe, round, time);
+    struct prs_task tasks[PRS_TILES_MAX] = {*task};
+    uint32_t room = prs_tile_room(&moe->plan.config, task->rows), count = 1;
+    if (room > 0) {
+        count += prs_scheduler_take_tiles(moe->scheduler, task, room, tasks + 1, PRS_TILES_MAX - 1);
+    }
+    enum perseus_status status = prs_tile_run(worker, round, tasks, count);
     for (uint32_t i = 0; i < count && status == PERSEUS_OK; i++) {
-        status = prs_tile_answer(moe, round, &places[i].task);
+        status = prs_tile_answer(moe, round, &tasks[i]);
     }
     return status;
 }

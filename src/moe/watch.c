@@ -83,7 +83,8 @@ static enum perseus_status prs_watch_pair(struct perseus_moe *moe, struct prs_ro
                                           .half = round->half,
                                           .expert = hosted,
                                           .source = source,
-                                          .tile = tile};
+                                          .tile = tile,
+                                          .rows = prs_moe_tile_rows(&moe->plan, pair->rows, tile)};
             prs_scheduler_push(moe->scheduler, &task, !prs_moe_is_direct(moe, source));
         }
     } while (pair->next_tile < pair->tiles);

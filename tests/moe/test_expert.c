@@ -105,8 +105,9 @@ static void check_expert(const struct perseus_moe_config *config, bool expand)
         naive(config, &weights, in + row * HIDDEN, expected + row * HIDDEN);
     }
     void *rows = bf16 ? (void *)wire : (void *)in;
+    const struct prs_expert_rows all = {.count = ROWS, .in = rows, .out = rows};
     assert_int_equal(
-        prs_expert_run(&bench, &expert, ROWS, rows, config->wire_dtype, rows, config->wire_dtype),
+        prs_expert_run(&bench, &expert, &all, 1, config->wire_dtype, config->wire_dtype),
         PERSEUS_OK);
     for (int i = 0; i < ROWS * HIDDEN; i++) {
         found[i] = item(rows, config->wire_dtype, (size_t)i);
@@ -136,6 +137,82 @@ static void test_expert_in_every_form_and_type(void **state)
                     check_expert(&config, false);
                 }
             }
+        }
+    }
+}
+
+/* Results of rows that are computed alone, and of the same rows in any company: the same to the bit,
+ * as a forward's y must not depend on what waits when a tile is taken. */
+static void check_company(const struct perseus_moe_config *config)
+{
+    enum { STEP = PRS_EXPERT_STEP };
+    struct prs_moe_plan plan;
+    struct prs_expert_bench bench;
+    struct prs_expert expert = {0};
+    struct prs_rng rng = prs_rng_seeded(77);
+    uint32_t hidden = config->hidden;
+    size_t row_bytes = hidden * (config->wire_dtype == PERSEUS_MOE_BF16 ? 2 : 4);
+    assert_int_equal(prs_moe_plan_make(config, 1, NULL, &plan), PERSEUS_OK);
+    void *block = malloc(prs_weights_bytes(config));
+    float *values = malloc(STEP * hidden * sizeof *values);
+    unsigned char *in = malloc(STEP * row_bytes), *alone = malloc(STEP * row_bytes);
+    unsigned char *out = malloc(STEP * row_bytes);
+    assert_true(block && values && in && alone && out);
+    prs_weights_random(config, block, 1, 5);
+    const struct perseus_moe_expert weights = prs_weights_view(config, block, 1);
+    assert_int_equal(prs_expert_bench_init(&bench, &plan, NULL), PERSEUS_OK);
+    assert_int_equal(prs_expert_init(&expert, config, &weights, !prs_gemm_has_bf16(), NULL),
+                     PERSEUS_OK);
+    fill(values, STEP * hidden, 21);
+    if (config->wire_dtype == PERSEUS_MOE_BF16) {
+        prs_bf16_row_from_f32((uint16_t *)(void *)in, values, STEP * hidden);
+    } else {
+        memcpy(in, values, STEP * row_bytes);
+    }
+    for (uint32_t row = 0; row < STEP; row++) {
+        const struct prs_expert_rows one = {1, in + row * row_bytes, alone + row * row_bytes};
+        assert_int_equal(
+            prs_expert_run(&bench, &expert, &one, 1, config->wire_dtype, config->wire_dtype),
+            PERSEUS_OK);
+    }
+    for (int round = 0; round < 30; round++) { /* some rows in some order, in parts of one */
+        struct prs_expert_rows parts[STEP];
+        uint32_t rows[STEP], n = 1 + (uint32_t)(prs_rng_unit(&rng) * STEP);
+        for (uint32_t i = 0; i < n; i++) {
+            rows[i] = (uint32_t)(prs_rng_unit(&rng) * STEP);
+            parts[i] = (struct prs_expert_rows){1, in + rows[i] * row_bytes, out + i * row_bytes};
+        }
+        assert_int_equal(
+            prs_expert_run(&bench, &expert, parts, n, config->wire_dtype, config->wire_dtype),
+            PERSEUS_OK);
+        for (uint32_t i = 0; i < n; i++) {
+            if (memcmp(out + i * row_bytes, alone + rows[i] * row_bytes, row_bytes) != 0) {
+                fail_msg("form %d, weights %d, wire %d, %u x %u: row %u as number %u of %u differs",
+                         config->form, config->weight_dtype, config->wire_dtype, hidden,
+                         config->intermediate, rows[i], i, n);
+            }
+        }
+    }
+    prs_expert_finish(&expert);
+    prs_expert_bench_finish(&bench);
+    free(out);
+    free(alone);
+    free(in);
+    free(values);
+    free(block);
+}
+
+static void test_a_row_does_not_depend_on_its_company(void **state)
+{
+    (void)state;
+    static const uint32_t shapes[][2] = {{HIDDEN, INNER}, {2880, 96}, {513, 130}, {1024, 768}};
+    for (int i = 0; i < 8; i++) {
+        for (size_t shape = 0; shape < sizeof shapes / sizeof *shapes; shape++) {
+            struct perseus_moe_config config = config_of(i >> 2, i & 1, i >> 1 & 1);
+            config.hidden = shapes[shape][0];
+            config.intermediate = shapes[shape][1];
+            config.experts = 2;
+            check_company(&config);
         }
     }
 }
@@ -255,6 +332,7 @@ int main(void)
     prs_gemm_thread_begin();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_expert_in_every_form_and_type),
+        cmocka_unit_test(test_a_row_does_not_depend_on_its_company),
         cmocka_unit_test(test_products_of_every_row_count_are_kept_apart),
         cmocka_unit_test(test_reference_is_the_definition),
     };

@@ -23,8 +23,11 @@ static struct prs_scheduler *make(uint32_t tasks_max)
 
 static void push(struct prs_scheduler *scheduler, uint32_t number, bool is_urgent)
 {
-    const struct prs_task task = {
-        .kind = PRS_TASK_TILE, .half = number & 1, .expert = number % 3, .tile = number};
+    const struct prs_task task = {.kind = PRS_TASK_TILE,
+                                  .half = number & 1,
+                                  .expert = number % 3,
+                                  .tile = number,
+                                  .rows = number};
     prs_scheduler_push(scheduler, &task, is_urgent);
 }
 
@@ -82,19 +85,53 @@ static void test_takes_tiles_of_one_expert(void **state)
 {
     (void)state;
     struct prs_scheduler *scheduler = make(16);
+    const struct prs_task first = {.kind = PRS_TASK_TILE, .half = 0, .expert = 1};
+    const struct prs_task second = {.kind = PRS_TASK_TILE, .half = 1, .expert = 1};
     struct prs_task taken[8];
-    for (uint32_t i = 0; i < 12; i++) {
-        push(scheduler, i, i % 4 == 0);
+    for (uint32_t round = 0; round < 7; round++) { /* around the ring's end */
+        for (uint32_t i = 0; i < 16; i++) {
+            push(scheduler, i, i % 4 == 0);
+        }
+        /* Expert 1 in half 0: 4 and 10, of which 4 is urgent. */
+        assert_int_equal(prs_scheduler_take_tiles(scheduler, &first, 14, taken, 8), 2);
+        assert_int_equal(taken[0].tile, 4);
+        assert_int_equal(taken[1].tile, 10);
+        assert_int_equal(prs_scheduler_take_tiles(scheduler, &first, 14, taken, 8), 0);
+        /* In half 1: 1, 7 and 13. Two may go; then 7 and 13 wait, of which only 7 fits. */
+        assert_int_equal(prs_scheduler_take_tiles(scheduler, &second, 6, taken, 8), 1);
+        assert_int_equal(taken[0].tile, 1);
+        assert_int_equal(prs_scheduler_take_tiles(scheduler, &second, 19, taken, 1), 1);
+        assert_int_equal(taken[0].tile, 7);
+        assert_int_equal(prs_scheduler_take_tiles(scheduler, &second, 12, taken, 8), 0);
+        static const uint32_t rest[] = {0, 8, 12, 2, 3, 5, 6, 9, 11, 13, 14, 15};
+        for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
+            assert_int_equal(take(scheduler), rest[i]);
+        }
+        assert_false(prs_scheduler_calls(scheduler));
     }
-    /* Expert 1 in half 0: 4 and 10, of which 4 is urgent. */
-    assert_int_equal(prs_scheduler_take_tiles(scheduler, 0, 1, taken, 8), 2);
-    assert_int_equal(taken[0].tile, 4);
-    assert_int_equal(taken[1].tile, 10);
-    assert_int_equal(prs_scheduler_take_tiles(scheduler, 1, 1, taken, 1), 1);
-    assert_int_equal(taken[0].tile, 1);
-    static const uint32_t rest[] = {0, 8, 2, 3, 5, 6, 7, 9, 11};
-    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
-        assert_int_equal(take(scheduler), rest[i]);
+    prs_scheduler_destroy(scheduler);
+}
+
+/* Only what waits in front is looked at: the mutex is held for a bounded time. */
+static void test_takes_tiles_from_the_front(void **state)
+{
+    (void)state;
+    enum { MANY = 6000 };
+    struct prs_scheduler *scheduler = make(MANY);
+    const struct prs_task like = {.kind = PRS_TASK_TILE, .half = 0, .expert = 0};
+    struct prs_task taken[64];
+    for (uint32_t i = 0; i < MANY; i++) {
+        push(scheduler, i, false);
+    }
+    uint32_t n = prs_scheduler_take_tiles(scheduler, &like, UINT32_MAX, taken, 64);
+    assert_in_range(n, 2, 32); /* each sixth */
+    for (uint32_t i = 0; i < n; i++) {
+        assert_int_equal(taken[i].tile, 6 * i);
+    }
+    for (uint32_t i = 1; i < MANY; i++) {
+        if (i % 6 != 0 || i >= 6 * n) {
+            assert_int_equal(take(scheduler), i);
+        }
     }
     prs_scheduler_destroy(scheduler);
 }
@@ -176,6 +213,7 @@ int main(void)
         cmocka_unit_test(test_urgent_first_then_in_order),
         cmocka_unit_test(test_one_watcher_while_open),
         cmocka_unit_test(test_takes_tiles_of_one_expert),
+        cmocka_unit_test(test_takes_tiles_from_the_front),
         cmocka_unit_test(test_many_threads_take_everything_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
