@@ -16,11 +16,12 @@
 #include "tool_log.h"
 
 enum {
-    CUT = 30,
+    CUT = 10, /* of the default model's intermediate size: what two cores can do */
     PROCESSORS_BY_CORES = INT_MAX
-}; /* of the default model's intermediate size: what two cores can do */
-#define DEFAULT_MODEL "gpt-oss-20b"
-#define DEFAULT_TRACE "data/gpt_oss_20b_topk_ids_slice.npy"
+};
+#define DEFAULT_MODEL   "gpt-oss-20b"
+#define SHARED_SLEEP_US "200" /* of a proxy, where PEs share cores */
+#define DEFAULT_TRACE   "data/gpt_oss_20b_topk_ids_slice.npy"
 
 /* Options as read; zero: not given. */
 struct options {
@@ -194,7 +195,7 @@ static void fill_options(struct options *o, struct prs_option *out)
         {"model", "NAME",
          "gpt-oss-20b, gpt-oss-120b, qwen3-30b, qwen3-235b, deepseek-v3,\n"
          "llama4-scout, mixtral-8x7b, in full size (without: gpt-oss-20b\n"
-         "with a thirtieth of its intermediate size)",
+         "with a tenth of its intermediate size)",
          parse_model, &setup->model},
         {"hidden", "N", "instead of the model's", prs_parse_count, &o->hidden},
         {"intermediate", "N", "instead of the model's", prs_parse_count, &o->intermediate},
@@ -257,8 +258,10 @@ static void fill_options(struct options *o, struct prs_option *out)
 
 /* ---- the command ---- */
 
-/* With more threads than cores, a proxy that spins takes the core from those it waits for, and a thread
- * beside the main one only has to be switched to. What the user has set stays. */
+/* With more threads than cores, a proxy that spins takes the core from those it waits for, every look of
+ * one that sleeps interrupts a product, and a thread beside the main one only has to be switched to. (A
+ * modelled link is looked at more often, or its latency would be the sleep's.) What the user has set
+ * stays. */
 static void settle_threads(struct prs_moe_setup *setup)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN), pes = (long)prs_moe_setup_pes(setup);
@@ -268,6 +271,9 @@ static void settle_threads(struct prs_moe_setup *setup)
     if (pes * 2 > cores) {
         setenv(prs_env_row(PRS_ENV_PROXY_SPIN)->name, "0", 0);
         setenv(prs_env_row(PRS_ENV_PROXY_YIELD)->name, "0", 0);
+        if (setup->link == NULL) {
+            setenv(prs_env_row(PRS_ENV_PROXY_SLEEP_US)->name, SHARED_SLEEP_US, 0);
+        }
     }
 }
 

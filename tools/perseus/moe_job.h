@@ -96,6 +96,7 @@ struct prs_moe_sample {
     uint64_t comm_start_ns, comm_end_ns; /* of one whose experts are the identity */
     struct perseus_moe_stats layer;      /* of the whole forward */
     uint64_t fences, drains, drain_ns;
+    uint64_t loop_ns; /* the layer's expert time in a plain loop; 0: not taken in this iteration */
     double difference, expected; /* sums of squares, against the reference */
     uint32_t wrong_counts;
 };
@@ -104,15 +105,8 @@ struct prs_moe_sample {
 struct prs_moe_board {
     struct prs_bench_gate gate;
     struct prs_moe_sample *samples; /* behind this struct: [variant][iteration][PE] */
-    uint64_t *loop_ns;              /* [iteration][PE]: CPU time of a plain loop */
     uint64_t *peak_bytes;           /* [PE]: resident */
 };
-static inline uint64_t *prs_moe_loop_at(const struct prs_moe_board *board,
-                                        const struct prs_moe_setup *setup, uint32_t iteration,
-                                        uint32_t pe)
-{
-    return &board->loop_ns[(size_t)iteration * prs_moe_setup_pes(setup) + pe];
-}
 static inline struct prs_moe_sample *prs_moe_sample_at(const struct prs_moe_board *board,
                                                        const struct prs_moe_setup *setup,
                                                        enum prs_moe_variant variant,
@@ -137,13 +131,12 @@ struct prs_moe_turn {
 };
 int prs_moe_pe_main(int rank, void *turn); /* struct prs_moe_turn; for prs_launch */
 
-/* The products of what one PE's experts get, in a plain loop. */
+/* The products that a PE's layer made in its last forward with experts, in a plain loop. */
 struct prs_moe_loop;
-enum perseus_status prs_moe_loop_create(const struct prs_moe_setup *setup,
-                                        const struct prs_moe_inputs *inputs,
-                                        const struct perseus_moe *moe, struct prs_moe_loop **out);
+enum perseus_status prs_moe_loop_create(const struct prs_moe_inputs *inputs,
+                                        struct perseus_moe *moe, struct prs_moe_loop **out);
 void prs_moe_loop_destroy(struct prs_moe_loop *loop); /* NULL allowed */
-/* Once through; its CPU time. */
+/* CPU time of once through, mean over threads, as perseus_moe_stats.expert_cpu_ns is. */
 enum perseus_status prs_moe_loop_run(struct prs_moe_loop *loop, uint64_t *out_ns);
 
 /* ---- results ---- */

@@ -1,22 +1,30 @@
-/* The yardstick for expert time: the same products, tile by tile, in a plain loop over as many rows. */
+/* The yardstick for expert time: the products that the layer has just made, again, in a plain loop on as
+ * many threads. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/rng.h"
+#include "moe/bf16.h"
 #include "moe/layer.h"
 #include "moe_job.h"
 #include "tool_log.h"
 
+/* One thread repeats what one of the layer's threads did. */
+struct loop_thread {
+    const struct prs_moe_loop *loop;
+    const struct prs_worker *worker;
+    struct prs_expert_bench bench;
+    enum perseus_status status;
+    uint64_t ns;
+    pthread_t thread;
+};
+
 struct prs_moe_loop {
-    const struct prs_moe_setup *setup;
-    const struct prs_moe_inputs *inputs;
     const struct perseus_moe *moe; /* whose experts it multiplies with */
     struct prs_log log;
-    struct prs_gemm *gemm;
-    unsigned char
-        *rows; /* results overwrite them, as in the layer; a step runs into the next tile */
-    float *outer;
-    void *inner;
-    size_t row_bytes;
+    uint32_t n_threads;
+    struct loop_thread threads[];
 };
 
 static uint64_t thread_ns(void)
@@ -26,33 +34,64 @@ static uint64_t thread_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-enum perseus_status prs_moe_loop_create(const struct prs_moe_setup *setup,
-                                        const struct prs_moe_inputs *inputs,
-                                        const struct perseus_moe *moe, struct prs_moe_loop **out)
+/* More products than these cannot be. */
+static uint32_t products_max(const struct prs_moe_inputs *inputs, const struct perseus_moe *moe)
 {
-    const struct perseus_moe_config *config = &setup->config;
-    size_t rows = 0;
-    struct prs_moe_loop *loop = calloc(1, sizeof *loop);
-    if (loop == NULL) {
-        return PERSEUS_OUT_OF_MEMORY;
-    }
-    *loop =
-        (struct prs_moe_loop){.setup = setup, .inputs = inputs, .moe = moe, .log = prs_tool_log()};
-    for (uint32_t pe = 0; pe < prs_moe_setup_pes(setup); pe++) {
-        for (uint32_t e = moe->first; e < moe->first + moe->hosted; e++) {
-            rows += inputs->counts[(size_t)pe * config->experts + e];
+    const struct prs_moe_plan *plan = &moe->plan;
+    uint32_t most = plan->config.shared_experts * prs_moe_tiles(plan, inputs->tokens);
+    for (uint32_t pe = 0; pe < plan->n_pes; pe++) {
+        for (uint32_t i = 0; i < moe->hosted; i++) {
+            most += prs_moe_tiles(
+                plan, inputs->counts[(size_t)pe * plan->config.experts + moe->first + i]);
         }
     }
-    bool is_bf16 = config->weight_dtype == PERSEUS_MOE_BF16 && !moe->expand;
-    loop->row_bytes = config->hidden * (is_bf16 ? 2 : 4);
-    rows = rows > inputs->tokens ? rows : inputs->tokens; /* shared experts have those */
-    loop->rows = calloc(rows + PRS_EXPERT_STEP, loop->row_bytes);
-    size_t items = (size_t)prs_expert_steps(config->tile_tokens) * config->intermediate;
-    loop->outer = calloc(2 * items, sizeof(float));
-    loop->inner = calloc(items, sizeof(float));
-    enum perseus_status status = loop->rows != NULL && loop->outer != NULL && loop->inner != NULL
-                                     ? prs_gemm_create(&loop->log, &loop->gemm)
+    return most;
+}
+
+/* Values like those that the layer multiplies: zeros, in pages never written, would be read from one page
+ * that is always in the cache. */
+static void fill(struct prs_expert_bench *bench, enum perseus_moe_dtype type)
+{
+    struct prs_rng rng = prs_rng_seeded(1);
+    size_t steps = prs_expert_steps(bench->config->tile_tokens);
+    const struct {
+        void *to;
+        size_t count;
+    } tables[] = {{bench->rows_in, steps * bench->config->hidden},
+                  {bench->inner, steps * bench->config->intermediate}};
+    for (int table = 0; table < 2; table++) {
+        for (size_t i = 0; i < tables[table].count; i++) {
+            float value = (float)(2 * prs_rng_unit(&rng) - 1);
+            if (type == PERSEUS_MOE_BF16) {
+                ((uint16_t *)tables[table].to)[i] = prs_bf16_from_f32(value);
+            } else {
+                ((float *)tables[table].to)[i] = value;
+            }
+        }
+    }
+}
+
+enum perseus_status prs_moe_loop_create(const struct prs_moe_inputs *inputs,
+                                        struct perseus_moe *moe, struct prs_moe_loop **out)
+{
+    uint32_t processors = moe->plan.config.processors > 0 ? moe->plan.config.processors : 1;
+    struct prs_moe_loop *loop = calloc(1, sizeof *loop + processors * sizeof *loop->threads);
+    enum perseus_status status = loop != NULL
+                                     ? prs_moe_record_products(moe, products_max(inputs, moe))
                                      : PERSEUS_OUT_OF_MEMORY;
+    if (loop != NULL) {
+        loop->moe = moe;
+        loop->log = prs_tool_log();
+    }
+    while (status == PERSEUS_OK && loop->n_threads < processors) {
+        struct loop_thread *thread = &loop->threads[loop->n_threads];
+        *thread = (struct loop_thread){.loop = loop, .worker = &moe->workers[loop->n_threads]};
+        status = prs_expert_bench_init(&thread->bench, &moe->plan, &loop->log);
+        if (status == PERSEUS_OK) {
+            fill(&thread->bench, moe->expand ? PERSEUS_MOE_F32 : moe->plan.config.weight_dtype);
+        }
+        loop->n_threads++;
+    }
     if (status != PERSEUS_OK) {
         prs_moe_loop_destroy(loop);
         return status;
@@ -63,82 +102,100 @@ enum perseus_status prs_moe_loop_create(const struct prs_moe_setup *setup,
 
 void prs_moe_loop_destroy(struct prs_moe_loop *loop)
 {
-    if (loop != NULL) {
-        prs_gemm_destroy(loop->gemm);
-        free(loop->rows);
-        free(loop->outer);
-        free(loop->inner);
-        free(loop);
+    for (uint32_t i = 0; loop != NULL && i < loop->n_threads; i++) {
+        prs_expert_bench_finish(&loop->threads[i].bench);
     }
+    free(loop);
 }
 
 /* One tile's products, as the layer makes them, and nothing else. */
-static enum perseus_status multiply(const struct prs_moe_loop *loop,
-                                    const struct prs_expert *expert, uint32_t rows, void *in)
+static enum perseus_status multiply(const struct prs_expert_bench *bench,
+                                    const struct prs_expert *expert, uint32_t rows,
+                                    enum perseus_moe_dtype out_type)
 {
-    const struct perseus_moe_config *config = &loop->setup->config;
+    const struct perseus_moe_config *config = bench->config;
     bool is_swiglu = config->form == PERSEUS_MOE_SWIGLU;
     struct prs_gemm_call call = {
         .rows = prs_expert_steps(rows),
         .outputs = (expert->is_joined ? 2 : 1) * config->intermediate,
         .inputs = config->hidden,
         .type = expert->type,
-        .a = in,
+        .a = bench->rows_in,
         .b = is_swiglu ? expert->gate : expert->up,
-        .c = loop->outer,
+        .c = bench->outer,
     };
-    enum perseus_status status = prs_gemm_run(loop->gemm, &call);
+    enum perseus_status status = prs_gemm_run(bench->gemm, &call);
     if (status == PERSEUS_OK && is_swiglu && !expert->is_joined) {
         call.b = expert->up;
-        status = prs_gemm_run(loop->gemm, &call);
+        status = prs_gemm_run(bench->gemm, &call);
     }
     if (status != PERSEUS_OK) {
         return status;
     }
     call.outputs = config->hidden;
     call.inputs = config->intermediate;
-    call.a = loop->inner;
+    call.a = bench->inner;
     call.b = expert->down;
-    call.c = in;
-    call.result_type = expert->type;
-    return prs_gemm_run(loop->gemm, &call);
+    call.c = bench->rows_out;
+    call.result_type = out_type == expert->type ? out_type : PERSEUS_MOE_F32;
+    return prs_gemm_run(bench->gemm, &call);
 }
 
-/* `rows` rows from `in` on through one expert, tile by tile. */
-static enum perseus_status run_expert(const struct prs_moe_loop *loop,
-                                      const struct prs_expert *expert, uint32_t rows,
-                                      unsigned char *in)
+/* Once through; its CPU time. */
+static void repeat(struct loop_thread *thread)
 {
-    uint32_t tile = loop->setup->config.tile_tokens;
-    enum perseus_status status = PERSEUS_OK;
-    for (uint32_t some; rows > 0 && status == PERSEUS_OK; rows -= some) {
-        some = rows < tile ? rows : tile;
-        status = multiply(loop, expert, some, in);
-        in += some * loop->row_bytes;
+    const struct perseus_moe *moe = thread->loop->moe;
+    int width = prs_gemm_thread_begin();
+    uint64_t begin_ns = thread_ns();
+    thread->status = PERSEUS_OK;
+    for (uint32_t i = 0; i < thread->worker->n_products && thread->status == PERSEUS_OK; i++) {
+        const struct prs_product *product = &thread->worker->products[i];
+        bool is_shared = product->expert >= moe->hosted;
+        thread->status = multiply(&thread->bench, &moe->experts[product->expert], product->rows,
+                                  is_shared ? PERSEUS_MOE_F32 : moe->plan.config.wire_dtype);
     }
-    return status;
+    thread->ns = thread_ns() - begin_ns;
+    prs_gemm_thread_end(width);
+}
+
+/* The layer's threads have their oneDNN scratch; a new one gets it in a pass that is not counted. */
+static void *repeat_in_thread(void *context)
+{
+    repeat(context);
+    repeat(context);
+    return NULL;
+}
+
+static enum perseus_status repeat_in_threads(struct prs_moe_loop *loop)
+{
+    uint32_t n_started = 0;
+    while (n_started < loop->n_threads &&
+           pthread_create(&loop->threads[n_started].thread, NULL, repeat_in_thread,
+                          &loop->threads[n_started]) == 0) {
+        n_started++;
+    }
+    for (uint32_t i = 0; i < n_started; i++) {
+        pthread_join(loop->threads[i].thread, NULL);
+    }
+    return n_started == loop->n_threads
+               ? PERSEUS_OK
+               : prs_fail(&loop->log, PERSEUS_LIMIT, "cannot start thread %u of %u of the loop",
+                          n_started + 1, loop->n_threads);
 }
 
 enum perseus_status prs_moe_loop_run(struct prs_moe_loop *loop, uint64_t *out_ns)
 {
-    const struct perseus_moe_config *config = &loop->setup->config;
-    int width = prs_gemm_thread_begin();
-    uint64_t begin_ns = thread_ns();
-    unsigned char *in = loop->rows;
     enum perseus_status status = PERSEUS_OK;
-    for (uint32_t pe = 0; pe < prs_moe_setup_pes(loop->setup); pe++) {
-        for (uint32_t i = 0; i < loop->moe->hosted && status == PERSEUS_OK; i++) {
-            uint32_t rows =
-                loop->inputs->counts[(size_t)pe * config->experts + loop->moe->first + i];
-            status = run_expert(loop, &loop->moe->experts[i], rows, in);
-            in += rows * loop->row_bytes;
-        }
+    uint64_t sum_ns = 0;
+    if (loop->n_threads == 1) {
+        repeat(&loop->threads[0]);
+    } else {
+        status = repeat_in_threads(loop);
     }
-    for (uint32_t i = 0; i < config->shared_experts && status == PERSEUS_OK; i++) {
-        status = run_expert(loop, &loop->moe->experts[loop->moe->hosted + i], loop->inputs->tokens,
-                            loop->rows);
+    for (uint32_t i = 0; i < loop->n_threads && status == PERSEUS_OK; i++) {
+        sum_ns += loop->threads[i].ns;
+        status = loop->threads[i].status;
     }
-    *out_ns = thread_ns() - begin_ns;
-    prs_gemm_thread_end(width);
+    *out_ns = sum_ns / loop->n_threads;
     return status;
 }

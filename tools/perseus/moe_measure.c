@@ -37,7 +37,7 @@ struct gathering {
     struct prs_moe_board *board;
     size_t board_bytes;
     double *values; /* [variant][series][repeat * iterations] */
-    double *ratios; /* expert time to loop time, of every variant and iteration */
+    double *ratios; /* expert time to loop time; one in an iteration */
     uint32_t n_ratios;
     char names[PRS_MOE_VARIANT_COUNT][PRS_MOE_NAME_BYTES];
     FILE **traces; /* [drain, best][PE] */
@@ -105,7 +105,7 @@ static bool take_memory(struct gathering *gathering)
     size_t n_pes = prs_moe_setup_pes(setup);
     size_t samples = PRS_MOE_VARIANT_COUNT * (size_t)setup->iterations * n_pes;
     gathering->board_bytes = sizeof *gathering->board + samples * sizeof(struct prs_moe_sample) +
-                             (setup->iterations + 1) * n_pes * sizeof(uint64_t);
+                             n_pes * sizeof(uint64_t);
     void *memory = mmap(NULL, gathering->board_bytes, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     gathering->values =
@@ -119,8 +119,7 @@ static bool take_memory(struct gathering *gathering)
     }
     gathering->board = memory;
     gathering->board->samples = (struct prs_moe_sample *)(gathering->board + 1);
-    gathering->board->loop_ns = (uint64_t *)(gathering->board->samples + samples);
-    gathering->board->peak_bytes = gathering->board->loop_ns + setup->iterations * n_pes;
+    gathering->board->peak_bytes = (uint64_t *)(gathering->board->samples + samples);
     return true;
 }
 
@@ -222,9 +221,11 @@ static void take_iteration(struct gathering *gathering, enum prs_moe_variant var
         difference += sample->difference;
         expected += sample->expected;
         wrong_counts += sample->wrong_counts;
-        loop += (double)*prs_moe_loop_at(gathering->board, setup, iteration, pe);
+        loop += (double)sample->loop_ns;
     }
-    gathering->ratios[gathering->n_ratios++] = sums[EXPERT] / loop;
+    if (loop > 0) {
+        gathering->ratios[gathering->n_ratios++] = sums[EXPERT] / loop;
+    }
     sums[TOTAL] = (double)(end_ns - start_ns) * n_pes;
     sums[COMM] = (double)(comm_end_ns - comm_start_ns) * n_pes;
     for (int series = 0; series < SERIES; series++) {

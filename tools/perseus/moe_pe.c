@@ -132,22 +132,21 @@ static enum perseus_status measure(struct moe_pe *self, enum prs_moe_variant var
 static enum perseus_status iterate(struct moe_pe *self, uint32_t iteration, bool is_measured)
 {
     const struct prs_moe_turn *turn = self->turn;
-    struct prs_moe_sample warm_up;
+    struct prs_moe_sample warm_up, *last = &warm_up;
     enum perseus_status status = PERSEUS_OK;
     for (uint32_t i = 0; i < PRS_MOE_VARIANT_COUNT && status == PERSEUS_OK; i++) {
         enum prs_moe_variant variant =
             (enum prs_moe_variant)((i + iteration) % PRS_MOE_VARIANT_COUNT);
         if (turn->variants[variant]) {
-            status = measure(self, variant,
-                             is_measured ? prs_moe_sample_at(turn->board, turn->setup, variant,
-                                                             iteration, self->self)
-                                         : &warm_up);
+            if (is_measured) {
+                last = prs_moe_sample_at(turn->board, turn->setup, variant, iteration, self->self);
+            }
+            status = measure(self, variant, last);
         }
     }
-    uint64_t *loop_ns = prs_moe_loop_at(turn->board, turn->setup, iteration, self->self), unused;
-    if (status == PERSEUS_OK) {
+    if (status == PERSEUS_OK) { /* repeats what the last variant's experts did */
         meet(self);
-        status = prs_moe_loop_run(self->loop, is_measured ? loop_ns : &unused);
+        status = prs_moe_loop_run(self->loop, &last->loop_ns);
     }
     if (self->self == 0) {
         prs_progress_step(turn->progress, perseus_ordering_name(turn->ordering));
@@ -217,7 +216,7 @@ static enum perseus_status start_layer(struct moe_pe *self)
         status = perseus_moe_set_expert(self->moe, expert, &weights);
     }
     if (status == PERSEUS_OK) {
-        status = prs_moe_loop_create(turn->setup, turn->inputs, self->moe, &self->loop);
+        status = prs_moe_loop_create(turn->inputs, self->moe, &self->loop);
     }
     if (status == PERSEUS_OK && turn->traces != NULL) {
         uint32_t workers = config->processors > 0 ? config->processors + config->subscribers : 1;
