@@ -58,8 +58,16 @@ class EnvTest(ProgramTest):
         with Installation(7) as folder:
             done = self.fails(1, "nvshmem-env", "--nvshmem", folder)
             self.assertEqual(done.stdout, "")
-            for word in ("7", "3", "4"):
+            for word in ("interface 7", "3 (NVSHMEM 3.4)", "4 (NVSHMEM 3.5)"):
                 self.assertIn(word, done.stderr)
+
+    def test_the_interface_of_nvshmem_home_is_checked(self):
+        with tempfile.TemporaryDirectory() as home, Installation(7) as folder:
+            os.symlink(folder, os.path.join(home, "lib"))
+            done = self.fails(1, "nvshmem-env", env={"NVSHMEM_HOME": home})
+            self.assertEqual(done.stdout, "")
+            self.assertIn("interface 7", done.stderr)
+            self.ok("nvshmem-env", env={"NVSHMEM_HOME": "/nonexistent"})
 
     def test_mistakes(self):
         self.fails(2, "nvshmem-env", "--transport", "ucx")
@@ -118,7 +126,8 @@ class ProfileTest(ProgramTest):
     def test_report_json_and_trace(self):
         with tempfile.TemporaryDirectory() as folder:
             done = self.profile(folder)
-            self.assertIn("expected speed-up", done.stdout)
+            for words in ("expected speed-up", "lost in fences", "in flight when one came", "to PE", " KiB in "):
+                self.assertIn(words, done.stdout)
             document = json.loads(read(os.path.join(folder, "run.json")))
             self.assertEqual(document["command"], "nvshmem-profile")
             self.assertEqual([pe["pe"] for pe in document["pes"]], [0, 1, 2])
@@ -128,6 +137,10 @@ class ProfileTest(ProgramTest):
                 self.assertGreater(pe["busy_us"], 0)
                 self.assertGreaterEqual(pe["expected_speedup"]["without_waiting"], 1)
                 self.assertEqual(len(pe["peers"]), 3)
+                sizes = pe["peers"][(pe["pe"] + 1) % 3]["puts_from_bytes"]
+                self.assertTrue(all(size["calls"] > 0 and size["us"] > 0 for size in sizes.values()) and sizes)
+                self.assertGreater(pe["fences"]["requests"], 0)
+                self.assertGreater(pe["fences"]["in_flight_mean"], 0)
                 self.assertEqual(sum(peer["calls"].get("amo", {"calls": 0})["calls"] for peer in pe["peers"]),
                                  pe["calls"]["amo"]["calls"])
             trace = json.loads(read(os.path.join(folder, "run.trace.json")))["traceEvents"]
@@ -135,6 +148,18 @@ class ProfileTest(ProgramTest):
             self.assertEqual({event["pid"] for event in calls}, {0, 1, 2})
             total = sum(count["calls"] for pe in document["pes"] for count in pe["calls"].values())
             self.assertEqual(len(calls) + sum(pe["events_lost"] for pe in document["pes"]), total)
+
+    def test_records_of_several_hosts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            env = {**ENVIRONMENT, "PERSEUS_PROFILE_DIR": folder, "PERSEUS_PROFILE_INNER": PLUGINS,
+                   "PERSEUS_HARNESS_PRELOADED": "1",
+                   "LD_PRELOAD": os.path.join(PLUGINS, "profile", "nvshmem_transport_libfabric.so.3")}
+            subprocess.run([HARNESS, "tcp-drain", "1", "storm"], env=env, check=True, capture_output=True)
+            for _ in range(2):  # they stay where they are
+                self.assertIn("PE 2 of 3, interface 3.0", self.ok("nvshmem-profile", "--records", folder).stdout)
+            self.fails(2, "nvshmem-profile", "--records", folder, "--", "true")
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertIn("holds no records", self.fails(1, "nvshmem-profile", "--records", folder).stderr)
 
     def test_without_an_nvshmem_program(self):
         done = self.fails(1, "nvshmem-profile", "--", "true")

@@ -24,6 +24,7 @@ static void adopt(struct host_pe *pe)
     t->my_pe = pe->rank;
     t->n_pes = pe->n_pes;
     t->heap_base = pe->heap;
+    t->max_op_bytes = t->max_op_bytes != 0 ? t->max_op_bytes : SIZE_MAX;
     t->log2_cumem_granularity = 20;
     t->index = 1;
 }

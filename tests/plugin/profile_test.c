@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "foreign.h"
 #include "profile/record.h"
 #include "traffic.h"
 
@@ -91,7 +92,7 @@ static void check_known(const struct record *record, int pe, int major)
         assert_int_equal(counts[PRS_PROFILE_AMO].calls, 2 * others);
         assert_int_equal(counts[PRS_PROFILE_FENCE].calls, others);
         assert_true(counts[PRS_PROFILE_QUIET].calls >= 1);
-        assert_int_equal(record->peers[peer].put_sizes[9], 5 * others); /* 512 to 1023 */
+        assert_int_equal(record->peers[peer].sizes[9].calls, 5 * others); /* 512 to 1023 */
     }
     assert_int_equal(head->fence_requests, 1);
     assert_int_equal(head->fence_open, 10);
@@ -106,11 +107,12 @@ static void check_known(const struct record *record, int pe, int major)
     }
 }
 
-static void run_profiled(const char *directory, int major, host_body body, void *argument)
+static void run_around(const char *inner, const char *directory, int major, host_body body,
+                       void *argument)
 {
     setenv("PERSEUS_FABRIC", "loopback", 1);
     setenv("PERSEUS_ORDERING", "deferred", 1);
-    setenv("PERSEUS_PROFILE_INNER", PLUGIN_DIRECTORY, 1);
+    setenv("PERSEUS_PROFILE_INNER", inner, 1);
     setenv("PERSEUS_PROFILE_DIR", directory, 1);
     const struct host_spec spec = {
         .file = major == 3 ? "profile/nvshmem_transport_libfabric.so.3"
@@ -123,6 +125,11 @@ static void run_profiled(const char *directory, int major, host_body body, void 
     assert_int_equal(host_run(&spec), 0);
 }
 
+static void run_profiled(const char *directory, int major, host_body body, void *argument)
+{
+    run_around(PLUGIN_DIRECTORY, directory, major, body, argument);
+}
+
 static void test_every_call_is_on_record(void **state)
 {
     for (int major = 3; major <= 4; major++) {
@@ -130,6 +137,52 @@ static void test_every_call_is_on_record(void **state)
         for (int pe = 0; pe < N_PES; pe++) {
             struct record record = open_record(*state, pe);
             check_known(&record, pe, major);
+            munmap(record.head, record.bytes);
+        }
+    }
+}
+
+/* ---- a transport that is not ours ---- */
+
+/* What one fence costs there, and a put_signal, which has one inside. */
+static void foreign_kernel(struct host_pe *pe, void *argument)
+{
+    known_kernel(pe, argument);
+    int target = (pe->rank + 1) % pe->n_pes;
+    size_t inbox = INBOX + (size_t)pe->rank * 1024;
+    for (int i = 1; i <= 3; i++) {
+        CHECK(pe, device_put_signal(pe, target, inbox, pe->heap + OUTBOX, 100, 4096, (uint64_t)i,
+                                    PRS_ABI_AMO_SIGNAL_SET) == 0);
+    }
+    CHECK(pe, device_quiet(pe) == 0);
+}
+
+static void foreign(struct host_pe *pe, void *argument)
+{
+    host_on_proxy(pe, foreign_kernel, argument);
+    host_barrier(pe);
+    CHECK(pe, host_word(pe, 4096) == 3);
+    CHECK(pe, host_word(pe, (size_t)((pe->rank + 1) % pe->n_pes) * 64 + 8) == 1);
+}
+
+static void test_a_foreign_transport_is_timed(void **state)
+{
+    const uint64_t fence_ns = FOREIGN_FENCE_NS;
+    for (int major = 3; major <= 4; major++) {
+        run_around(PLUGIN_DIRECTORY "/foreign", *state, major, foreign, NULL);
+        for (int pe = 0; pe < N_PES; pe++) {
+            struct record record = open_record(*state, pe);
+            const struct prs_profile_count *next = record.peers[(pe + 1) % N_PES].counts;
+            assert_non_null(strstr(record.head->transport, "/foreign/"));
+            assert_int_equal(record.head->fence_requests, 4); /* one, and one for each signal */
+            if (major == 3) {                                 /* fences are calls of their own */
+                assert_int_equal(next[PRS_PROFILE_PUT].calls, 5 + 3);
+                assert_true(next[PRS_PROFILE_FENCE].ns >= 4 * fence_ns);
+            } else {
+                assert_int_equal(next[PRS_PROFILE_PUT_SIGNAL].calls, 3);
+                assert_true(next[PRS_PROFILE_PUT_SIGNAL].ns >= 3 * fence_ns);
+                assert_int_equal(record.peers[(pe + 1) % N_PES].sizes[6].calls, 3); /* 64 to 127 */
+            }
             munmap(record.head, record.bytes);
         }
     }
@@ -175,6 +228,7 @@ int main(void)
     dlopen("libfabric.so.1", RTLD_NOW | RTLD_NODELETE);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_call_is_on_record),
+        cmocka_unit_test(test_a_foreign_transport_is_timed),
         cmocka_unit_test(test_the_program_does_not_notice),
         cmocka_unit_test(test_without_a_place_to_write_the_program_runs_on),
     };

@@ -1,6 +1,8 @@
 /* perseus nvshmem-env: the shell lines that put Perseus under NVSHMEM programs. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "command.h"
 #include "nvshmem_files.h"
@@ -57,6 +59,18 @@ static bool print_preload(const char *plugins, const char *transport, int major)
     return true;
 }
 
+/* The lib folder of the NVSHMEM that the program will use, as far as known: NULL, or what was given, or
+ * NVSHMEM_HOME's. */
+static const char *nvshmem_folder(const char *given, char *buffer, size_t bytes)
+{
+    const char *home = getenv("NVSHMEM_HOME");
+    if (given != NULL || home == NULL || home[0] == '\0') {
+        return given;
+    }
+    snprintf(buffer, bytes, "%s/lib", home);
+    return access(buffer, R_OK) == 0 ? buffer : NULL;
+}
+
 static const char *heap_kind(const char *heap)
 {
     return strcmp(heap, "system") == 0 ? "SYSMEM" : strcmp(heap, "device") == 0 ? "DEVICE" : NULL;
@@ -77,7 +91,9 @@ int prs_tool_nvshmem_env(int argc, char **argv)
          prs_parse_text, &options.ordering},
         {"heap", "KIND", "device or system: where NVSHMEM puts the symmetric heap", prs_parse_text,
          &options.heap},
-        {"nvshmem", "DIR", "lib folder of the NVSHMEM to be used: its interface is checked",
+        {"nvshmem", "DIR",
+         "lib folder of the NVSHMEM to be used: its interface is checked\n(default: "
+         "NVSHMEM_HOME's, if that is set)",
          prs_parse_text, &options.nvshmem},
         {"plugins", "DIR", "where the built transports are (default: beside this program)",
          prs_parse_text, &options.plugins},
@@ -105,12 +121,14 @@ int prs_tool_nvshmem_env(int argc, char **argv)
     if (!prs_nvshmem_plugins(options.plugins, plugins)) {
         return PRS_EXIT_FAILED;
     }
-    if (options.nvshmem != NULL) {
-        if (!prs_nvshmem_interface(options.nvshmem, &major)) {
+    char home[PRS_NVSHMEM_PATH_BYTES];
+    const char *nvshmem = nvshmem_folder(options.nvshmem, home, sizeof home);
+    if (nvshmem != NULL) {
+        if (!prs_nvshmem_interface(nvshmem, &major)) {
             return PRS_EXIT_FAILED;
         }
         if (major != 0 && (major < PRS_NVSHMEM_MAJOR_MIN || major > PRS_NVSHMEM_MAJOR_MAX)) {
-            return prs_nvshmem_refuse(command.name, options.nvshmem, major);
+            return prs_nvshmem_refuse(command.name, nvshmem, major);
         }
     }
     if (!print_preload(plugins, options.transport, major)) {

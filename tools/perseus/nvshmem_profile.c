@@ -99,8 +99,8 @@ static int by_pe(const void *a, const void *b)
     return left->head->pe - right->head->pe;
 }
 
-/* Opens what the PEs left and removes the folder. */
-static int collect(const char *folder, struct prs_nvshmem_record *records)
+/* Opens what the PEs left, sorted by PE; `remove`: and removes the folder. */
+static int collect(const char *folder, bool remove, struct prs_nvshmem_record *records)
 {
     DIR *directory = opendir(folder);
     int n = 0;
@@ -113,12 +113,16 @@ static int collect(const char *folder, struct prs_nvshmem_record *records)
         if (n < RECORDS_MAX && prs_nvshmem_record_open(path, &records[n])) {
             n++;
         }
-        unlink(path);
+        if (remove) {
+            unlink(path);
+        }
     }
     if (directory != NULL) {
         closedir(directory);
     }
-    rmdir(folder);
+    if (remove) {
+        rmdir(folder);
+    }
     qsort(records, (size_t)n, sizeof *records, by_pe);
     return n;
 }
@@ -139,18 +143,50 @@ static bool report(const struct prs_nvshmem_record *records, int n, const char *
     return good;
 }
 
+struct profile_options {
+    const char *plugins, *transport, *prefix, *records;
+};
+
+/* Runs the program, unless records of other runs are to be reported. */
+static int run_and_collect(const struct profile_options *options, char **program,
+                           struct prs_nvshmem_record *records, int *out_n)
+{
+    char plugins[PRS_NVSHMEM_PATH_BYTES], folder[] = "/tmp/perseus-profile-XXXXXX";
+    *out_n = 0;
+    if (options->records != NULL) {
+        *out_n = collect(options->records, false, records);
+        return PRS_EXIT_OK;
+    }
+    if (!prs_nvshmem_plugins(options->plugins, plugins) || mkdtemp(folder) == NULL) {
+        return PRS_EXIT_FAILED;
+    }
+    int code = run_program(program, plugins, options->transport, folder);
+    *out_n = collect(folder, true, records);
+    if (*out_n == 0) {
+        fprintf(stderr, "perseus nvshmem-profile: no PE used a remote transport: is "
+                        "NVSHMEM_REMOTE_TRANSPORT\nset, and are there PEs that peer-to-peer access "
+                        "does not reach (NVSHMEM_DISABLE_P2P=1)?\n");
+        code = code != 0 ? code : PRS_EXIT_FAILED;
+    }
+    return code;
+}
+
 int prs_tool_nvshmem_profile(int argc, char **argv)
 {
-    const char *given = NULL, *transport = "there", *prefix = NULL;
+    struct profile_options options = {.transport = "there"};
     const struct prs_option table[] = {
         {"transport", "WHICH",
          "there (default): the one the environment preloads, else NVSHMEM's own;\n"
          "stock: NVSHMEM's own; perseus; or the path of a file",
-         prs_parse_text, &transport},
+         prs_parse_text, &options.transport},
         {"out", "PREFIX", "also writes PREFIX.json and PREFIX.trace.json (for Perfetto)",
-         prs_parse_text, &prefix},
+         prs_parse_text, &options.prefix},
+        {"records", "DIR",
+         "runs nothing, reports the records in DIR: of PEs on several hosts, say,\n"
+         "which write them where PERSEUS_PROFILE_DIR says",
+         prs_parse_text, &options.records},
         {"plugins", "DIR", "where the built transports are (default: beside this program)",
-         prs_parse_text, &given},
+         prs_parse_text, &options.plugins},
     };
     const struct prs_command command = {
         .name = "perseus nvshmem-profile",
@@ -162,28 +198,25 @@ int prs_tool_nvshmem_profile(int argc, char **argv)
         .options = table,
         .n_options = sizeof table / sizeof *table,
     };
-    int rest, exit_code;
+    int rest, exit_code, n = 0;
     if (!prs_command_parse(&command, argc, argv, &rest, &exit_code)) {
         return exit_code;
     }
-    if (rest >= argc) {
-        return prs_command_mistake(&command, "name the program to run");
+    if ((rest < argc) == (options.records != NULL)) {
+        return prs_command_mistake(&command, "name the program to run, or a folder of records");
     }
-    char plugins[PRS_NVSHMEM_PATH_BYTES], folder[] = "/tmp/perseus-profile-XXXXXX";
     struct prs_nvshmem_record *records = calloc(RECORDS_MAX, sizeof *records);
-    if (!prs_nvshmem_plugins(given, plugins) || records == NULL || mkdtemp(folder) == NULL) {
-        free(records);
+    if (records == NULL) {
         return PRS_EXIT_FAILED;
     }
-    int code = run_program(argv + rest, plugins, transport, folder);
-    int n = collect(folder, records);
-    if (n == 0) {
-        fprintf(stderr, "perseus nvshmem-profile: no PE used a remote transport: is "
-                        "NVSHMEM_REMOTE_TRANSPORT\nset, and are there PEs that peer-to-peer access "
-                        "does not reach (NVSHMEM_DISABLE_P2P=1)?\n");
+    int code = run_and_collect(&options, argv + rest, records, &n);
+    if (n > 0 && !report(records, n, options.prefix)) {
         code = code != 0 ? code : PRS_EXIT_FAILED;
-    } else if (!report(records, n, prefix)) {
-        code = code != 0 ? code : PRS_EXIT_FAILED;
+    }
+    if (n == 0 && options.records != NULL) {
+        fprintf(stderr, "perseus nvshmem-profile: %s holds no records (pe-N.profile)\n",
+                options.records);
+        code = PRS_EXIT_FAILED;
     }
     for (int i = 0; i < n; i++) {
         prs_nvshmem_record_close(&records[i]);

@@ -4,7 +4,8 @@
  * The model, stated in the report: the proxy thread does one thing at a time, so the time its calls took is
  * the time the job's remote traffic took. Without waiting in fences (nic-fence, fifo, counted) that time
  * would be less the fences' time. With decoupled signaling one fence for each destination between two quiets
- * would do, at the mean cost that fences had.
+ * would do, at the mean cost that fences had. A put_signal of interface 4.0 has its fence inside, so what it
+ * takes beyond a put and an atomic counts as one.
  */
 #ifndef PRS_TOOLS_NVSHMEM_REPORT_H
 #define PRS_TOOLS_NVSHMEM_REPORT_H
@@ -21,9 +22,10 @@ struct prs_nvshmem_record {
 
 struct prs_nvshmem_summary {
     struct prs_profile_count kinds[PRS_PROFILE_KINDS];
-    double wall_us, busy_us, fence_us;
-    double open_at_fence;                    /* mean */
-    double without_waiting, decoupled, both; /* expected speed-up of the busy time */
+    double wall_us, busy_us;
+    double fence_us, signal_us;        /* lost in fences, and in those inside put_signals */
+    double open_at_fence;              /* mean */
+    double without_waiting, decoupled; /* expected speed-up of the busy time */
 };
 
 const char *prs_nvshmem_kind_name(enum prs_profile_kind kind);

@@ -109,6 +109,13 @@ static int size_class(uint64_t bytes)
     return log2 < PRS_PROFILE_SIZES ? log2 : PRS_PROFILE_SIZES - 1;
 }
 
+static void count(struct prs_profile_count *to, uint64_t bytes, uint64_t ns)
+{
+    to->calls++;
+    to->bytes += bytes;
+    to->ns += ns;
+}
+
 void prs_profile_add(struct prs_profile *profile, enum prs_profile_kind kind, bool proxy, int peer,
                      uint64_t bytes, uint64_t start_ns)
 {
@@ -127,15 +134,18 @@ void prs_profile_add(struct prs_profile *profile, enum prs_profile_kind kind, bo
     head->finish_ns = end_ns;
     struct prs_profile_peer *row =
         &profile->peers[peer >= 0 && peer < head->n_pes ? peer : head->pe];
-    row->counts[kind].calls++;
-    row->counts[kind].bytes += bytes;
-    row->counts[kind].ns += end_ns - start_ns;
-    if (kind == PRS_PROFILE_PUT || kind == PRS_PROFILE_PUT_SIGNAL) {
-        row->put_sizes[size_class(bytes)]++;
+    bool signaled = kind == PRS_PROFILE_PUT_SIGNAL;
+    count(&row->counts[kind], bytes, end_ns - start_ns);
+    if (kind == PRS_PROFILE_PUT || signaled) {
+        count(&row->sizes[size_class(bytes)], bytes, end_ns - start_ns);
     }
     if (!settles) {
         row->open++;
-        row->open_puts += kind == PRS_PROFILE_PUT || kind == PRS_PROFILE_P;
+        row->open_puts += kind == PRS_PROFILE_PUT || kind == PRS_PROFILE_P || signaled;
+    }
+    if (signaled) {
+        settle(profile, true);
+        row->open++; /* the signal */
     }
     add_event(profile, kind, peer, bytes, start_ns, end_ns - start_ns);
 }

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define PRS_PROFILE_MAGIC   0x31666f7270737270u
-#define PRS_PROFILE_VERSION 1
+#define PRS_PROFILE_VERSION 2
 #define PRS_PROFILE_SIZES   33 /* puts by floor(log2(bytes)) */
 #define PRS_PROFILE_EVENTS  (1u << 18)
 #define PRS_PROFILE_ALL     0xffffu /* peer of an event that concerns every PE */
@@ -34,7 +34,7 @@ struct prs_profile_count {
 
 struct prs_profile_peer {
     struct prs_profile_count counts[PRS_PROFILE_KINDS];
-    uint64_t put_sizes[PRS_PROFILE_SIZES];
+    struct prs_profile_count sizes[PRS_PROFILE_SIZES]; /* of puts, with a signal or without */
     uint64_t open,
         open_puts; /* operations (puts) since the last fence or quiet of this PE's proxy */
 };
@@ -58,7 +58,8 @@ struct prs_profile_head {
     uint32_t offers_fence;
     uint32_t events_max;
     uint64_t events, events_lost;
-    /* A fence request is a run of fence calls: interface 3.0 asks for every PE in turn. */
+    /* A fence request is a run of fence calls: interface 3.0 asks for every PE in turn. A put_signal of
+     * 4.0 has one inside, behind its put. */
     uint64_t fence_requests, fence_open,
         fence_open_max; /* operations open when it came: sum, most */
     uint64_t
@@ -87,7 +88,7 @@ void prs_profile_close(struct prs_profile *profile);
 
 uint64_t prs_profile_now_ns(void);
 /* One call toward `peer` (or out of range: all) that began at start_ns and is over. The proxy's calls
- * come from one thread; those of user threads are counted and not put among the events. */
+ * come from one thread; those of user threads are not recorded. */
 void prs_profile_add(struct prs_profile *profile, enum prs_profile_kind kind, bool proxy, int peer,
                      uint64_t bytes, uint64_t start_ns);
 

@@ -106,12 +106,27 @@ static void check_atomics(struct job *job, int *wrong)
     nvshmem_free(narrow);
 }
 
-/* ---- p, g; NVSHMEM itself refuses strided transfers (iput, iget) to PEs that it reaches by a transport ---- */
+/* ---- p, g, strided; NVSHMEM itself refuses strided transfers (iput, iget) to PEs that it reaches by a transport ---- */
 
 __global__ static void put_values(int *there, int rank, int pe)
 {
     for (int i = threadIdx.x; i < N; i += blockDim.x) {
         nvshmem_int_p(there + i, rank * 10000 + i, pe);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        nvshmem_quiet();
+    }
+}
+
+/* Every STRIDE-th word, as a column of a matrix: by p, and by puts of one word. */
+#define STRIDE 17
+
+__global__ static void put_columns(int *there, const int *here, int pe)
+{
+    for (int i = threadIdx.x; i < N / STRIDE; i += blockDim.x) {
+        nvshmem_int_p(there + i * STRIDE, here[i * STRIDE], pe);
+        nvshmem_int_put_nbi(there + i * STRIDE + 1, here + i * STRIDE + 1, 1, pe);
     }
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -147,6 +162,19 @@ static void check_values(struct job *job, int *wrong)
     get_values<<<1, 64>>>(known, next, wrong);
     CUDA_CHECK(cudaDeviceSynchronize());
     report(job, "g", read_flag(wrong));
+    nvshmem_barrier_all();
+    CUDA_CHECK(cudaMemset(area, 0, N * sizeof(int)));
+    nvshmem_barrier_all();
+    put_columns<<<1, 64>>>(area, known, next);
+    CUDA_CHECK(cudaDeviceSynchronize());
+    nvshmem_barrier_all();
+    CUDA_CHECK(cudaMemcpy(host, area, sizeof host, cudaMemcpyDefault));
+    bad = 0;
+    for (int i = 0; i < N; i++) {
+        bool sent = i % STRIDE < 2 && i / STRIDE < N / STRIDE;
+        bad += host[i] != (sent ? before * 7 + i : 0);
+    }
+    report(job, "strided, by p and single words", bad);
     nvshmem_barrier_all();
     nvshmem_free(area);
     nvshmem_free(known);

@@ -125,6 +125,12 @@ static float one_round(const struct job *job, struct buffers buffers, struct rou
     return ms * 1000;
 }
 
+static int round_iterations(const struct job *job, size_t bytes)
+{
+    int iterations = job->iterations < 64 ? job->iterations : 64;
+    return bytes > (16 << 20) && iterations > 2 ? 2 : iterations;
+}
+
 void run_sweep(struct job *job)
 {
     static const int transfers[] = {1, 8, 32, 96, 128};
@@ -145,7 +151,7 @@ void run_sweep(struct job *job)
             round.transfers = transfers[t];
             round.bytes = sizes[s];
             for (int p = 0; p < PROTOCOLS && round.transfers * round.bytes <= job->bytes_max; p++) {
-                int iterations = job->iterations < 64 ? job->iterations : 64;
+                int iterations = round_iterations(job, round.transfers * round.bytes);
                 for (int i = -1; i < iterations; i++) { /* one to warm up */
                     round.value++;
                     float us = one_round(job, buffers, round, (enum protocol)p, stream);
