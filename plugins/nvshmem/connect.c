@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "notice.h"
 #include "perseus/perseus.h"
 #include "plugin.h"
 #include "stage.h"
@@ -232,5 +233,8 @@ enum perseus_status prs_plugin_connect(struct prs_plugin *plugin, int my_pe, int
         status = exchange(plugin, hello, bootstrap);
     }
     free(hello);
+    if (status == PERSEUS_OK && my_pe == 0) {
+        prs_notice_environment(&plugin->log);
+    }
     return status;
 }

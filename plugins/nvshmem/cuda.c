@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* Values of the driver interface. */
 #define CUDA_READY           0
@@ -161,8 +162,16 @@ bool prs_cuda_is_device(const struct prs_cuda *cuda, const void *pointer)
 
 enum perseus_status prs_cuda_pin(struct prs_cuda *cuda, void *memory, size_t bytes)
 {
-    return check(cuda, cuda->calls.host_register(memory, bytes, HOST_PORTABLE),
-                 "page-locking a staging buffer (see 'ulimit -l')");
+    int error = cuda->calls.host_register(memory, bytes, HOST_PORTABLE);
+    struct rlimit limit = {.rlim_cur = 0};
+    if (error == CUDA_READY) {
+        return PERSEUS_OK;
+    }
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    return prs_fail(cuda->log, PERSEUS_OUT_OF_MEMORY,
+                    "CUDA could not page-lock %zu bytes for staging (error %d): raise the "
+                    "locked-memory limit (ulimit -l, now %llu bytes), or lower PERSEUS_STAGE_BYTES",
+                    bytes, error, (unsigned long long)limit.rlim_cur);
 }
 
 void prs_cuda_unpin(struct prs_cuda *cuda, void *memory)

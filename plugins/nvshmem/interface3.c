@@ -3,7 +3,6 @@
 
 #include "abi3.h"
 #include "interface.h"
-#include "notice.h"
 #include "status.h"
 
 static enum prs_side side_of(int is_proxy)
@@ -23,12 +22,7 @@ static int connect_endpoints(struct prs_abi3_transport *t, int *devices, int n_d
 {
     (void)devices;
     (void)n_devices;
-    struct prs_plugin *plugin = t->state;
-    enum perseus_status status = prs_plugin_connect(plugin, t->my_pe, t->n_pes, t->bootstrap);
-    if (status == PERSEUS_OK && t->my_pe == 0) {
-        prs_notice_environment(&plugin->log);
-    }
-    return (int)prs_abi_status(status);
+    return (int)prs_abi_status(prs_plugin_connect(t->state, t->my_pe, t->n_pes, t->bootstrap));
 }
 
 static int get_mem_handle(unsigned char *handle, void *buffer, size_t bytes,

@@ -3,7 +3,6 @@
 
 #include "abi4.h"
 #include "interface.h"
-#include "notice.h"
 #include "status.h"
 
 /* Every queue pair but the host's is driven by the proxy thread. */
@@ -27,12 +26,7 @@ static int connect_endpoints(struct prs_abi4_transport *t, int *devices, int n_d
     (void)n_devices;
     (void)out_qps; /* holds the default queue pair, which serves every request */
     (void)n_qps;
-    struct prs_plugin *plugin = t->state;
-    enum perseus_status status = prs_plugin_connect(plugin, t->my_pe, t->n_pes, t->bootstrap);
-    if (status == PERSEUS_OK && t->my_pe == 0) {
-        prs_notice_environment(&plugin->log);
-    }
-    return (int)prs_abi_status(status);
+    return (int)prs_abi_status(prs_plugin_connect(t->state, t->my_pe, t->n_pes, t->bootstrap));
 }
 
 static int get_mem_handle(unsigned char *handle, void *buffer, size_t bytes,

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "cuda.h"
 #include "plugin.h"
@@ -67,21 +66,6 @@ static void unregister(struct prs_plugin *plugin, struct prs_chunk *chunk)
     }
 }
 
-static enum perseus_status locked_memory_advice(struct prs_plugin *plugin,
-                                                const struct prs_chunk *chunk,
-                                                enum perseus_status status)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur < chunk->bytes) {
-        prs_log(
-            &plugin->log, PERSEUS_LOG_ERROR,
-            "%zu bytes could not be registered and at most %llu may be locked: raise 'ulimit -l' "
-            "(RLIMIT_MEMLOCK) for this job",
-            chunk->bytes, (unsigned long long)limit.rlim_cur);
-    }
-    return status;
-}
-
 static enum perseus_status register_side(struct prs_plugin *plugin, struct prs_chunk *chunk,
                                          enum prs_side side, struct prs_handle *handle)
 {
@@ -123,7 +107,7 @@ static enum perseus_status register_chunk(struct prs_plugin *plugin, struct prs_
         status = register_side(plugin, chunk, (enum prs_side)side, handle);
         if (status != PERSEUS_OK) {
             unregister(plugin, chunk);
-            return locked_memory_advice(plugin, chunk, status);
+            return status;
         }
     }
     return status;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 static void to_stderr(void *user, enum perseus_log_level level, const char *text)
 {
@@ -38,18 +39,21 @@ struct prs_log prs_notice_log(void)
     return log;
 }
 
-/* Variables of NVSHMEM's own transports that tune what this one does not have. Those of the host
- * library (heap, proxy, P2P) work unchanged, as do LIBFABRIC_PROVIDER, DEBUG and FI_*. */
+/* Variables of NVSHMEM's own transports that tune what this one does not have; "*": all that begin so. Those of
+ * the host library (heap, proxy, P2P) work unchanged, as do LIBFABRIC_PROVIDER, DEBUG and FI_*. */
 static const char *const without_effect[] = {
-    "NVSHMEM_DISABLE_GDRCOPY",
+    "NVSHMEM_DEBUG_SUBSYS",
     "NVSHMEM_DISABLE_DATA_DIRECT",
+    "NVSHMEM_DISABLE_GDRCOPY",
     "NVSHMEM_DISABLE_IB_NATIVE_ATOMICS",
     "NVSHMEM_HCA_LIST",
     "NVSHMEM_HCA_PE_MAPPING",
     "NVSHMEM_HCA_PREFIX",
+    "NVSHMEM_IBGDA_*",
     "NVSHMEM_IB_ADDR_FAMILY",
     "NVSHMEM_IB_ADDR_RANGE",
     "NVSHMEM_IB_DISABLE_DMABUF",
+    "NVSHMEM_IB_ENABLE_IBGDA",
     "NVSHMEM_IB_ENABLE_RELAXED_ORDERING",
     "NVSHMEM_IB_GID_INDEX",
     "NVSHMEM_IB_NUM_RC_PER_DEVICE",
@@ -60,12 +64,26 @@ static const char *const without_effect[] = {
     "NVSHMEM_SRQ_DEPTH",
 };
 
+static bool is_set(const char *name)
+{
+    const char *star = strchr(name, '*');
+    if (star == NULL) {
+        return getenv(name) != NULL;
+    }
+    size_t bytes = (size_t)(star - name);
+    char **variable = environ;
+    while (*variable != NULL && strncmp(*variable, name, bytes) != 0) {
+        variable++;
+    }
+    return *variable != NULL;
+}
+
 void prs_notice_environment(const struct prs_log *log)
 {
-    char names[512] = "";
+    char names[900] = "";
     size_t used = 0;
     for (size_t i = 0; i < sizeof without_effect / sizeof without_effect[0]; i++) {
-        if (getenv(without_effect[i]) != NULL) {
+        if (is_set(without_effect[i])) {
             int wrote = snprintf(names + used, sizeof names - used, " %s", without_effect[i]);
             used += (size_t)wrote < sizeof names - used ? (size_t)wrote : 0;
         }

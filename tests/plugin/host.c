@@ -33,6 +33,9 @@ static int allgather(const void *send, void *receive, int bytes, struct prs_abi_
         return 1;
     }
     memcpy(block, send, (size_t)bytes);
+    if (pe->spec->bootstrap_fails) {
+        return 7;
+    }
     if (pe->spec->tamper != NULL) {
         pe->spec->tamper(pe, block, (size_t)bytes);
     }

@@ -42,6 +42,7 @@ struct host_spec {
     bool drops_fences; /* 4.0: device fences do not reach the transport */
     int timeout_ms;    /* of the harness's own barriers; 0: 30 s */
     bool starts_badly; /* connect is expected to fail on every PE */
+    bool bootstrap_fails;
     /* May change what a PE tells the others when they connect. */
     void (*tamper)(struct host_pe *pe, void *block, size_t bytes);
     host_body prepare; /* before the file is loaded */
