@@ -180,9 +180,9 @@ enum perseus_status prs_round_init(struct prs_round *round, const struct perseus
                                    uint32_t half);
 void prs_round_finish(struct prs_round *round); /* zeroed is allowed */
 uint64_t prs_round_bytes(const struct prs_moe_plan *plan);
-/* What the forward waits for, for people. */
-void prs_round_describe(const struct perseus_moe *moe, const struct prs_round *round, char *out,
-                        size_t capacity);
+/* What the forwards in flight wait for, for people. */
+#define PRS_ROUND_TEXT_BYTES 200
+void prs_round_describe(struct perseus_moe *moe, char *out);
 
 /* Tasks. Errors have been logged. */
 enum perseus_status prs_moe_dispatch(struct prs_worker *worker, const struct prs_task *task);

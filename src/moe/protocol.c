@@ -341,7 +341,13 @@ static enum perseus_status prs_bulk_end(struct perseus_moe *moe, const struct pr
     enum perseus_status status = PERSEUS_OK;
     if (moe->plan.config.protocol == PERSEUS_MOE_PUT_ONLY) {
         status = perseus_quiet(moe->pe);
-        return status == PERSEUS_OK ? prs_bulk_each(moe, round, signal) : status;
+        if (status != PERSEUS_OK) { /* quiet does not know whose delivery is missing */
+            char text[PRS_ROUND_TEXT_BYTES];
+            prs_round_describe(moe, text);
+            return prs_fail(prs_moe_log(moe), status, "%s, and not all that was put is delivered",
+                            text);
+        }
+        return prs_bulk_each(moe, round, signal);
     }
     if (moe->plan.config.protocol == PERSEUS_MOE_COLLECTIVE) {
         status = prs_bulk_each(moe, round, put);

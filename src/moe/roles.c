@@ -71,16 +71,9 @@ static bool prs_worker_has_forward(const struct perseus_moe *moe)
 static void prs_worker_give_up(const struct prs_worker *worker, const struct prs_wait *wait,
                                enum perseus_status status)
 {
-    struct perseus_moe *moe = worker->moe;
-    char text[200] = "moe";
-    pthread_mutex_lock(&moe->scan_mutex);
-    for (uint32_t half = 0; half < PRS_MOE_HALVES; half++) {
-        if (atomic_load_explicit(&moe->rounds[half].is_active, memory_order_relaxed)) {
-            prs_round_describe(moe, &moe->rounds[half], text, sizeof text);
-        }
-    }
-    pthread_mutex_unlock(&moe->scan_mutex);
-    prs_moe_break(moe, prs_wait_fail(wait, status, "%s", text));
+    char text[PRS_ROUND_TEXT_BYTES];
+    prs_round_describe(worker->moe, text);
+    prs_moe_break(worker->moe, prs_wait_fail(wait, status, "%s", text));
 }
 
 /* Beyond the wait's own short sleeps: the longer nothing comes, the longer the next sleep, an eighth of

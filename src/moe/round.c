@@ -179,9 +179,10 @@ static void prs_round_list(char *out, size_t capacity, const char *what, uint32_
     *is_named = true;
 }
 
-void prs_round_describe(const struct perseus_moe *moe, const struct prs_round *round, char *out,
-                        size_t capacity)
+/* Under perseus_moe.scan_mutex. */
+static void prs_round_tell(const struct perseus_moe *moe, const struct prs_round *round, char *out)
 {
+    size_t capacity = PRS_ROUND_TEXT_BYTES;
     const struct prs_moe_plan *plan = &moe->plan;
     bool is_named = false;
     snprintf(out, capacity, "moe forward %llu", (unsigned long long)round->forward);
@@ -205,4 +206,17 @@ void prs_round_describe(const struct perseus_moe *moe, const struct prs_round *r
             }
         }
     }
+}
+
+void prs_round_describe(struct perseus_moe *moe, char *out)
+{
+    strcpy(out, "moe");
+    pthread_mutex_lock(&moe->scan_mutex);
+    for (uint32_t half = 0; half < PRS_MOE_HALVES; half++) {
+        /* Relaxed: the mutex orders it. */
+        if (atomic_load_explicit(&moe->rounds[half].is_active, memory_order_relaxed)) {
+            prs_round_tell(moe, &moe->rounds[half], out);
+        }
+    }
+    pthread_mutex_unlock(&moe->scan_mutex);
 }

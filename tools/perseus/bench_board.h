@@ -8,6 +8,7 @@
 #define PRS_TOOLS_BENCH_BOARD_H
 
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "bench_sender.h"
 
@@ -41,6 +42,8 @@ struct prs_bench_gate {
 void prs_bench_gate_init(struct prs_bench_gate *gate);
 /* Returns once n PEs are there. If one never comes, its job is killed. */
 void prs_bench_gate_pass(struct prs_bench_gate *gate, uint32_t n);
+/* The same, but false after timeout_ms; then nobody can use the gate any more. */
+bool prs_bench_gate_pass_within(struct prs_bench_gate *gate, uint32_t n, uint32_t timeout_ms);
 
 struct prs_bench_board {
     struct prs_bench_gate all;     /* every PE of the job */

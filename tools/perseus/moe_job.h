@@ -16,6 +16,7 @@
 #ifndef PRS_TOOLS_MOE_JOB_H
 #define PRS_TOOLS_MOE_JOB_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -106,6 +107,7 @@ struct prs_moe_board {
     struct prs_bench_gate gate;
     struct prs_moe_sample *samples; /* behind this struct: [variant][iteration][PE] */
     uint64_t *peak_bytes;           /* [PE]: resident */
+    _Atomic uint64_t *meetings;     /* [PE]: at the gate so far; to name one that does not come */
 };
 static inline struct prs_moe_sample *prs_moe_sample_at(const struct prs_moe_board *board,
                                                        const struct prs_moe_setup *setup,
@@ -167,7 +169,8 @@ bool prs_moe_measure(const struct prs_moe_setup *setup, const struct prs_moe_inp
 /* False if something could not be written. */
 bool prs_moe_print(const struct prs_moe_setup *setup, const struct prs_moe_inputs *inputs,
                    const struct prs_moe_need *need, const struct prs_moe_results *results);
-bool prs_moe_write_json(const struct prs_moe_setup *setup, const struct prs_moe_results *results);
+bool prs_moe_write_json(const struct prs_moe_setup *setup, const struct prs_moe_need *need,
+                        const struct prs_moe_results *results);
 
 /* ---- memory ---- */
 

@@ -105,7 +105,7 @@ static bool take_memory(struct gathering *gathering)
     size_t n_pes = prs_moe_setup_pes(setup);
     size_t samples = PRS_MOE_VARIANT_COUNT * (size_t)setup->iterations * n_pes;
     gathering->board_bytes = sizeof *gathering->board + samples * sizeof(struct prs_moe_sample) +
-                             n_pes * sizeof(uint64_t);
+                             2 * n_pes * sizeof(uint64_t);
     void *memory = mmap(NULL, gathering->board_bytes, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     gathering->values =
@@ -120,6 +120,7 @@ static bool take_memory(struct gathering *gathering)
     gathering->board = memory;
     gathering->board->samples = (struct prs_moe_sample *)(gathering->board + 1);
     gathering->board->peak_bytes = (uint64_t *)(gathering->board->samples + samples);
+    gathering->board->meetings = (_Atomic uint64_t *)(gathering->board->peak_bytes + n_pes);
     return true;
 }
 
@@ -304,6 +305,9 @@ static bool play_turn(struct gathering *gathering, bool is_best, uint32_t repeat
                            (!has_best && variant == PRS_MOE_CEILING);
     }
     prs_bench_gate_init(&gathering->board->gate);
+    for (uint32_t pe = 0; pe < n_pes; pe++) {
+        atomic_init(&gathering->board->meetings[pe], 0);
+    }
     const struct prs_launch launch = {
         .size = (int)n_pes, .pe_main = prs_moe_pe_main, .context = &turn, .grace_ms = GRACE_MS};
     if (prs_launch(&launch, &gathering->log) != PRS_EXIT_OK) {

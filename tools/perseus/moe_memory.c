@@ -8,11 +8,12 @@
 #include "table.h"
 #include "tool_log.h"
 
-/* Of one PE beside the layer and its heap, measured with tcp (docs/moe.md): program and libraries, ring,
- * proxy, fabric; and what oneDNN compiles and keeps for the products of each number of rows. */
-#define CORE_BYTES    (UINT64_C(29) << 19)
+/* Of one PE beside the layer and its heap, measured with tcp: program and libraries; ring, proxy and
+ * fabric, if there is another node to talk to; and what oneDNN compiles and keeps for the products of
+ * each number of rows. */
+#define PROGRAM_BYTES (UINT64_C(13) << 19)
+#define CHANNEL_BYTES (UINT64_C(8) << 20)
 #define PRODUCT_BYTES (UINT64_C(300) << 10)
-#define COPIES        2 /* of a matrix, in oneDNN's scratch */
 #define PAGE_BYTES    4096u
 
 static uint64_t available_bytes(void)
@@ -105,9 +106,7 @@ static uint64_t read_bytes(const struct prs_moe_setup *setup, const struct prs_m
 
 static uint64_t core_bytes(const struct prs_moe_setup *setup, uint32_t numbers)
 {
-    const struct perseus_moe_config *config = &setup->config;
-    return CORE_BYTES + numbers * PRODUCT_BYTES +
-           COPIES * prs_moe_expert_bytes(config) / prs_moe_matrices(config);
+    return PROGRAM_BYTES + (setup->nodes > 1 ? CHANNEL_BYTES : 0) + numbers * PRODUCT_BYTES;
 }
 
 bool prs_moe_need_find(const struct prs_moe_setup *setup, const struct prs_moe_inputs *inputs,

@@ -34,9 +34,34 @@ static uint64_t now_ns(void)
     return prs_clock_now_ns(&clock);
 }
 
-static void meet(const struct moe_pe *self)
+/* Says who is missing at the gate. */
+static enum perseus_status miss(const struct moe_pe *self, uint64_t meeting)
 {
-    prs_bench_gate_pass(&self->turn->board->gate, prs_moe_setup_pes(self->turn->setup));
+    const struct prs_moe_setup *setup = self->turn->setup;
+    const struct prs_log log = prs_tool_log();
+    for (uint32_t pe = 0; pe < prs_moe_setup_pes(setup); pe++) {
+        /* Relaxed: it orders nothing. */
+        if (atomic_load_explicit(&self->turn->board->meetings[pe], memory_order_relaxed) <
+            meeting) {
+            prs_log(&log, PERSEUS_LOG_ERROR,
+                    "PE %u waited %u ms between two forwards for PE %u, which does not come; is it "
+                    "stopped?",
+                    self->self, setup->timeout_ms, pe);
+        }
+    }
+    return PERSEUS_TIMEOUT;
+}
+
+/* All PEs, without messages between them. */
+static enum perseus_status meet(const struct moe_pe *self)
+{
+    const struct prs_moe_setup *setup = self->turn->setup;
+    struct prs_moe_board *board = self->turn->board;
+    uint64_t meeting =
+        1 + atomic_fetch_add_explicit(&board->meetings[self->self], 1, memory_order_relaxed);
+    return prs_bench_gate_pass_within(&board->gate, prs_moe_setup_pes(setup), setup->timeout_ms)
+               ? PERSEUS_OK
+               : miss(self, meeting);
 }
 
 /* ---- one forward ---- */
@@ -46,10 +71,13 @@ static enum perseus_status forward(struct moe_pe *self, enum prs_moe_variant var
                                    uint64_t *out_end_ns)
 {
     prs_moe_set_mode(self->moe, prs_moe_variant_info(variant)->protocol, communication_only);
-    meet(self);
+    enum perseus_status status = meet(self);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
     *out_start_ns = now_ns();
-    enum perseus_status status = perseus_moe_forward(self->moe, self->turn->inputs->tokens, self->x,
-                                                     self->ids, self->gate, self->y);
+    status = perseus_moe_forward(self->moe, self->turn->inputs->tokens, self->x, self->ids,
+                                 self->gate, self->y);
     *out_end_ns = now_ns();
     if (status != PERSEUS_OK) {
         return status;
@@ -59,8 +87,7 @@ static enum perseus_status forward(struct moe_pe *self, enum prs_moe_variant var
             self->tracer, communication_only ? "communication only" : self->turn->names[variant],
             *out_start_ns, *out_end_ns);
     }
-    meet(self); /* so that counters hold this forward whole, and none of the next */
-    return PERSEUS_OK;
+    return meet(self); /* so that counters hold this forward whole, and none of the next */
 }
 
 static void verify(const struct moe_pe *self, struct prs_moe_sample *sample)
@@ -144,8 +171,10 @@ static enum perseus_status iterate(struct moe_pe *self, uint32_t iteration, bool
             status = measure(self, variant, last);
         }
     }
+    if (status == PERSEUS_OK) {
+        status = meet(self);
+    }
     if (status == PERSEUS_OK) { /* repeats what the last variant's experts did */
-        meet(self);
         status = prs_moe_loop_run(self->loop, &last->loop_ns);
     }
     if (self->self == 0) {

@@ -169,7 +169,8 @@ static json_t *variant_json(const struct prs_moe_setup *setup,
     return object;
 }
 
-bool prs_moe_write_json(const struct prs_moe_setup *setup, const struct prs_moe_results *results)
+bool prs_moe_write_json(const struct prs_moe_setup *setup, const struct prs_moe_need *need,
+                        const struct prs_moe_results *results)
 {
     const struct perseus_moe_config *config = &setup->config;
     json_t *variants = json_array();
@@ -182,6 +183,9 @@ bool prs_moe_write_json(const struct prs_moe_setup *setup, const struct prs_moe_
         json_pack("{s:i, s:i, s:i, s:i, s:i}", "hidden", (int)config->hidden, "intermediate",
                   (int)config->intermediate, "experts", (int)config->experts, "top_k",
                   (int)config->top_k, "shared_experts", (int)config->shared_experts);
+    json_t *memory = json_pack(
+        "{s:I, s:I, s:I}", "reserved_bytes", (json_int_t)need->reserved_bytes, "planned_bytes",
+        (json_int_t)need->resident_bytes, "peak_bytes", (json_int_t)results->peak_bytes);
     json_t *document = prs_json_begin("moe", setup->seed);
     json_object_set_new(document, "model",
                         setup->model != NULL ? json_string(setup->model) : json_null());
@@ -195,6 +199,7 @@ bool prs_moe_write_json(const struct prs_moe_setup *setup, const struct prs_moe_
     json_object_set_new(document, "link",
                         setup->link != NULL ? json_string(setup->link) : json_null());
     json_object_set_new(document, "expert_to_loop", prs_json_number(results->loop_ratio));
+    json_object_set_new(document, "memory", memory);
     json_object_set_new(document, "variants", variants);
     return prs_json_write(document, setup->json);
 }
