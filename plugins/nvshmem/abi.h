@@ -149,4 +149,88 @@ struct prs_abi_cuda_table {
 };
 static_assert(sizeof(struct prs_abi_cuda_table) == 312, "CUDA table");
 
+/* ---- what the transport objects of both interfaces have in common ---- */
+
+/* "host": filled by the host after nvshmemt_init returned. */
+struct prs_abi_fields {
+    struct prs_abi_bootstrap *bootstrap; /* host */
+    void *state;
+    void *shared_state;
+    void *cache_handle; /* host, private */
+    char **device_pci_paths;
+    int attr;
+    int n_devices;
+    bool atomics_complete_on_quiet;
+    bool is_successfully_initialized;
+    bool no_proxy;
+    void *heap_base;               /* host */
+    size_t log2_cumem_granularity; /* host */
+    uint64_t max_op_bytes;
+    uint32_t atomic_host_endian_min_bytes;
+    int index;        /* host */
+    int my_pe, n_pes; /* host */
+    void *alias_map;  /* host */
+    void *egm_map;    /* host */
+};
+static_assert(sizeof(struct prs_abi_fields) == 112, "fields");
+static_assert(offsetof(struct prs_abi_fields, state) == 8, "fields");
+static_assert(offsetof(struct prs_abi_fields, device_pci_paths) == 32, "fields");
+static_assert(offsetof(struct prs_abi_fields, attr) == 40, "fields");
+static_assert(offsetof(struct prs_abi_fields, n_devices) == 44, "fields");
+static_assert(offsetof(struct prs_abi_fields, atomics_complete_on_quiet) == 48, "fields");
+static_assert(offsetof(struct prs_abi_fields, is_successfully_initialized) == 49, "fields");
+static_assert(offsetof(struct prs_abi_fields, no_proxy) == 50, "fields");
+static_assert(offsetof(struct prs_abi_fields, heap_base) == 56, "fields");
+static_assert(offsetof(struct prs_abi_fields, max_op_bytes) == 72, "fields");
+static_assert(offsetof(struct prs_abi_fields, atomic_host_endian_min_bytes) == 80, "fields");
+static_assert(offsetof(struct prs_abi_fields, index) == 84, "fields");
+static_assert(offsetof(struct prs_abi_fields, my_pe) == 88, "fields");
+static_assert(offsetof(struct prs_abi_fields, n_pes) == 92, "fields");
+static_assert(offsetof(struct prs_abi_fields, egm_map) == 104, "fields");
+
+/* `t` is the transport object. `channel`: 0 from user threads; from the proxy thread 1, or with 4.0 a queue
+ * pair, never 0. */
+struct prs_abi_ops_head {
+    int (*can_reach_peer)(int *access, struct prs_abi_pe_info *peer, void *t);
+    union {
+        int (*v3)(void *t, int *devices, int n_devices);
+        int (*v4)(void *t, int *devices, int n_devices, int *out_qps, int n_qps);
+    } connect_endpoints;
+    int (*get_mem_handle)(unsigned char *handle, void *buffer, size_t bytes, void *t,
+                          bool local_only);
+    int (*release_mem_handle)(unsigned char *handle, void *t);
+    int (*finalize)(void *t);
+    int (*show_info)(void *t, int style);
+    int (*progress)(void *t); /* some hosts pass one more int: harmless */
+    int (*rma)(void *t, int pe, struct prs_abi_rma_verb verb, struct prs_abi_rma_memory *remote,
+               struct prs_abi_rma_memory *local, struct prs_abi_rma_bytes bytes, int channel);
+    int (*amo)(void *t, int pe, void *unused, struct prs_abi_amo_verb verb,
+               struct prs_abi_amo_memory *target, struct prs_abi_amo_bytes bytes, int channel);
+    union {
+        int (*v3)(void *t, int pe, int channel);
+        int (*v4)(void *t, int pe, int channel, int is_multi);
+    } fence;
+    int (*quiet)(void *t, int pe, int channel);
+};
+static_assert(sizeof(struct prs_abi_ops_head) == 88, "operations");
+static_assert(offsetof(struct prs_abi_ops_head, get_mem_handle) == 16, "operations");
+static_assert(offsetof(struct prs_abi_ops_head, rma) == 56, "operations");
+static_assert(offsetof(struct prs_abi_ops_head, quiet) == 80, "operations");
+
+struct prs_abi_ops_tail {
+    int (*enforce_cst)(void *t);
+    int (*enforce_cst_at_target)(void *t);
+    int (*add_device_remote_mem_handles)(void *t, int stride, unsigned char *handles,
+                                         uint64_t heap_offset, size_t bytes);
+};
+static_assert(sizeof(struct prs_abi_ops_tail) == 24, "operations");
+
+/* Where the common parts of a transport object lie. */
+struct prs_abi_parts {
+    int **cap;
+    struct prs_abi_fields *fields;
+    struct prs_abi_ops_head *head;
+    struct prs_abi_ops_tail *tail;
+};
+
 #endif

@@ -21,8 +21,7 @@ int nvshmemt_init(void **out, const struct prs_abi_cuda_table *cuda, int api_ver
     if (status != PERSEUS_OK) {
         return (int)prs_abi_status(status);
     }
-    void *transport = interface == 4 ? prs_interface4_create(plugin, version)
-                                     : prs_interface3_create(plugin, version);
+    void *transport = prs_interface_create(plugin, version);
     if (transport == NULL) {
         prs_plugin_destroy(plugin);
         return (int)prs_abi_status(

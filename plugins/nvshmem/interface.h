@@ -1,16 +1,31 @@
-/* interface.h: makes the host's transport object of one interface version. */
+/*
+ * interface.h: the host's transport object. interface.c has what both interface versions call alike,
+ * interface3.c and interface4.c the rest. All unpack and forward; nothing else.
+ */
 #ifndef PRS_NVSHMEM_INTERFACE_H
 #define PRS_NVSHMEM_INTERFACE_H
 
+#include "abi3.h"
+#include "abi4.h"
 #include "plugin.h"
 
-/* The object is allocated here and freed by its own finalize, with the plugin. NULL: no memory. */
-void *prs_interface3_create(struct prs_plugin *plugin, int version);
-void *prs_interface4_create(struct prs_plugin *plugin, int version);
+struct prs_interface {
+    struct prs_plugin *plugin;
+    union {
+        struct prs_abi3_transport v3;
+        struct prs_abi4_transport v4;
+    } host; /* the host knows the address of this member */
+};
 
-/* can_reach_peer's answer, the same for every PE: self and node neighbours' atomics come here too.
- */
-#define PRS_INTERFACE_ACCESS \
-    (PRS_ABI_CAP_CPU_WRITE | PRS_ABI_CAP_CPU_READ | PRS_ABI_CAP_CPU_ATOMICS)
+/* The host's object, which its own finalize frees, with the plugin. NULL: no memory. */
+void *prs_interface_create(struct prs_plugin *plugin, int version);
+
+/* What the host's object belongs to. */
+struct prs_plugin *prs_interface_plugin(void *t);
+enum prs_side prs_interface_side(int channel);
+
+/* Each adds what its version has of its own. */
+void prs_interface3_complete(struct prs_abi3_transport *t, bool offers_fence);
+void prs_interface4_complete(struct prs_abi4_transport *t, bool offers_fence);
 
 #endif

@@ -1,117 +1,24 @@
-/* interface3.c: interface 3.0's callbacks. They unpack and forward; nothing else. */
-#include <stdlib.h>
-
-#include "abi3.h"
+/* interface3.c: what interface 3.0 has of its own. */
 #include "interface.h"
 #include "status.h"
 
-static enum prs_side side_of(int is_proxy)
-{
-    return is_proxy != 0 ? PRS_SIDE_PROXY : PRS_SIDE_HOST;
-}
-
-static int can_reach_peer(int *access, struct prs_abi_pe_info *peer, struct prs_abi3_transport *t)
-{
-    (void)peer;
-    (void)t;
-    *access = PRS_INTERFACE_ACCESS;
-    return PRS_ABI_SUCCESS;
-}
-
-static int connect_endpoints(struct prs_abi3_transport *t, int *devices, int n_devices)
+static int connect_endpoints(void *t, int *devices, int n_devices)
 {
     (void)devices;
     (void)n_devices;
-    return (int)prs_abi_status(prs_plugin_connect(t->state, t->my_pe, t->n_pes, t->bootstrap));
+    const struct prs_abi_fields *fields = &((struct prs_abi3_transport *)t)->fields;
+    return (int)prs_abi_status(prs_plugin_connect(prs_interface_plugin(t), fields->my_pe,
+                                                  fields->n_pes, fields->bootstrap));
 }
 
-static int get_mem_handle(unsigned char *handle, void *buffer, size_t bytes,
-                          struct prs_abi3_transport *t, bool local_only)
-{
-    return (int)prs_abi_status(prs_memory_register(t->state, buffer, bytes, local_only, handle));
-}
-
-static int release_mem_handle(unsigned char *handle, struct prs_abi3_transport *t)
-{
-    return (int)prs_abi_status(prs_memory_release(t->state, handle));
-}
-
-static int finalize(struct prs_abi3_transport *t)
-{
-    prs_plugin_destroy(t->state);
-    free(t);
-    return PRS_ABI_SUCCESS;
-}
-
-static int show_info(struct prs_abi3_transport *t, int style)
-{
-    (void)t;
-    (void)style;
-    return PRS_ABI_SUCCESS;
-}
-
-static int progress(struct prs_abi3_transport *t)
-{
-    return (int)prs_abi_status(prs_plugin_progress(t->state));
-}
-
-static int rma(struct prs_abi3_transport *t, int pe, struct prs_abi_rma_verb verb,
-               struct prs_abi_rma_memory *remote, struct prs_abi_rma_memory *local,
-               struct prs_abi_rma_bytes bytes, int is_proxy)
+static int fence(void *t, int pe, int is_proxy)
 {
     return (int)prs_abi_status(
-        prs_plugin_rma(t->state, side_of(is_proxy), pe, &verb, remote, local, &bytes));
+        prs_plugin_fence(prs_interface_plugin(t), prs_interface_side(is_proxy), pe));
 }
 
-static int amo(struct prs_abi3_transport *t, int pe, void *unused, struct prs_abi_amo_verb verb,
-               struct prs_abi_amo_memory *target, struct prs_abi_amo_bytes bytes, int is_proxy)
+void prs_interface3_complete(struct prs_abi3_transport *t, bool offers_fence)
 {
-    (void)unused;
-    return (int)prs_abi_status(
-        prs_plugin_amo(t->state, side_of(is_proxy), pe, &verb, target, &bytes));
-}
-
-static int fence(struct prs_abi3_transport *t, int pe, int is_proxy)
-{
-    return (int)prs_abi_status(prs_plugin_fence(t->state, side_of(is_proxy), pe));
-}
-
-static int quiet(struct prs_abi3_transport *t, int pe, int is_proxy)
-{
-    return (int)prs_abi_status(prs_plugin_quiet(t->state, side_of(is_proxy), pe));
-}
-
-static int enforce_cst(struct prs_abi3_transport *t)
-{
-    (void)t; /* what this transport wrote is visible before it completes */
-    return PRS_ABI_SUCCESS;
-}
-
-void *prs_interface3_create(struct prs_plugin *plugin, int version)
-{
-    struct prs_abi3_transport *t = calloc(1, sizeof *t);
-    if (t == NULL) {
-        return NULL;
-    }
-    *t = (struct prs_abi3_transport){
-        .api_version = version,
-        .state = plugin,
-        .attr = PRS_ABI_ATTR_CONNECTED,
-        .atomics_complete_on_quiet = true,
-        .is_successfully_initialized = true,
-        .max_op_bytes = plugin->op_bytes_max,
-        .ops = {.can_reach_peer = can_reach_peer,
-                .connect_endpoints = connect_endpoints,
-                .get_mem_handle = get_mem_handle,
-                .release_mem_handle = release_mem_handle,
-                .finalize = finalize,
-                .show_info = show_info,
-                .progress = progress,
-                .rma = rma,
-                .amo = amo,
-                .fence = plugin->offers_fence ? fence : NULL,
-                .quiet = quiet,
-                .enforce_cst = enforce_cst},
-    };
-    return t;
+    t->head.connect_endpoints.v3 = connect_endpoints;
+    t->head.fence.v3 = offers_fence ? fence : NULL;
 }

@@ -54,7 +54,7 @@ static size_t step_bytes(struct host_pe *pe, size_t offset, const unsigned char 
     if (in_heap(pe, local)) {
         bytes = least(bytes, HOST_CHUNK_BYTES - (size_t)(local - pe->heap) % HOST_CHUNK_BYTES);
     }
-    return least(bytes, (size_t)pe->interface->op_bytes_max(pe));
+    return least(bytes, (size_t)pe->parts.fields->max_op_bytes);
 }
 
 static int transfer(struct host_pe *pe, bool proxy, int desc, int target, size_t offset,
@@ -65,7 +65,7 @@ static int transfer(struct host_pe *pe, bool proxy, int desc, int target, size_t
     while (bytes > 0 && failed == 0) {
         size_t step = step_bytes(pe, offset, at, bytes);
         struct prs_abi_rma_memory there = remote_at(pe, target, offset), here = local_at(pe, at);
-        failed = pe->interface->rma(
+        failed = host_rma(
             pe, proxy, target,
             (struct prs_abi_rma_verb){.desc = desc, .is_nbi = nbi, .is_stream = GARBAGE}, &there,
             &here,
@@ -86,12 +86,12 @@ static int put_value(struct host_pe *pe, bool proxy, int target, size_t offset, 
     volatile uint64_t on_stack = value;
     struct prs_abi_rma_memory there = remote_at(pe, target, offset);
     struct prs_abi_rma_memory here = {.pointer = (void *)(uintptr_t)&on_stack, .handle = NULL};
-    int failed = pe->interface->rma(pe, proxy, target, (struct prs_abi_rma_verb){.desc = PRS_ABI_P},
-                                    &there, &here,
-                                    (struct prs_abi_rma_bytes){.elements = 1,
-                                                               .element_bytes = bytes,
-                                                               .source_stride = GARBAGE,
-                                                               .target_stride = GARBAGE});
+    int failed =
+        host_rma(pe, proxy, target, (struct prs_abi_rma_verb){.desc = PRS_ABI_P}, &there, &here,
+                 (struct prs_abi_rma_bytes){.elements = 1,
+                                            .element_bytes = bytes,
+                                            .source_stride = GARBAGE,
+                                            .target_stride = GARBAGE});
     on_stack = 0xdeadbeefdeadbeefu;
     return failed;
 }
@@ -134,11 +134,11 @@ static int amo(struct host_pe *pe, int target, int desc, size_t offset, int byte
         .compare = compare,
         .return_handle = result != NULL ? blob(pe, pe->rank, 0) : NULL,
     };
-    int failed = pe->interface->amo(
-        pe, target,
-        (struct prs_abi_amo_verb){
-            .desc = desc, .is_fetch = GARBAGE, .is_value = GARBAGE, .is_cmp = GARBAGE},
-        &memory, (struct prs_abi_amo_bytes){.name_type = GARBAGE, .element_bytes = bytes});
+    int failed =
+        host_amo(pe, target,
+                 (struct prs_abi_amo_verb){
+                     .desc = desc, .is_fetch = GARBAGE, .is_value = GARBAGE, .is_cmp = GARBAGE},
+                 &memory, (struct prs_abi_amo_bytes){.name_type = GARBAGE, .element_bytes = bytes});
     memset(&memory, 0xa5, sizeof memory);
     return failed;
 }
@@ -177,7 +177,7 @@ int device_fence(struct host_pe *pe)
 
 int device_quiet(struct host_pe *pe)
 {
-    return for_all(pe, true, true, pe->interface->quiet);
+    return for_all(pe, true, true, host_quiet);
 }
 
 static int put_signal4(struct host_pe *pe, int target, size_t offset, const void *local,
@@ -240,7 +240,7 @@ bool device_wait(struct host_pe *pe, size_t offset, uint64_t value)
     clock_gettime(CLOCK_MONOTONIC, &start);
     while (host_word(pe, offset) < value) {
         clock_gettime(CLOCK_MONOTONIC, &now);
-        if (pe->interface->progress(pe) != 0 || now.tv_sec - start.tv_sec > WAIT_S) {
+        if (host_progress(pe) != 0 || now.tv_sec - start.tv_sec > WAIT_S) {
             return false;
         }
         usleep(1);
@@ -290,5 +290,5 @@ int user_fence(struct host_pe *pe)
 
 int user_quiet(struct host_pe *pe)
 {
-    return for_all(pe, false, true, pe->interface->quiet);
+    return for_all(pe, false, true, host_quiet);
 }

@@ -276,14 +276,14 @@ static void bad_kernel(struct host_pe *pe, void *argument)
                               here = {.pointer = pe->heap};
     struct prs_abi_rma_bytes eight = {.elements = 8, .element_bytes = 1};
     struct prs_abi_rma_verb put = {.desc = PRS_ABI_PUT, .is_nbi = 1}, odd = {.desc = 77};
-    CHECK(pe, pe->interface->rma(pe, true, other, put, &there, &here, eight) != 0);
+    CHECK(pe, host_rma(pe, true, other, put, &there, &here, eight) != 0);
     there.handle = pe->blobs + (size_t)other * PRS_ABI_HANDLE_BYTES;
-    CHECK(pe, pe->interface->rma(pe, true, 99, put, &there, &here, eight) != 0);
-    CHECK(pe, pe->interface->rma(pe, true, other, odd, &there, &here, eight) != 0);
+    CHECK(pe, host_rma(pe, true, 99, put, &there, &here, eight) != 0);
+    CHECK(pe, host_rma(pe, true, other, odd, &there, &here, eight) != 0);
     there.pointer = own_heap + HOST_CHUNK_BYTES - 4;
-    CHECK(pe, pe->interface->rma(pe, true, other, put, &there, &here, eight) != 0);
+    CHECK(pe, host_rma(pe, true, other, put, &there, &here, eight) != 0);
     there.pointer = own_heap - 1;
-    CHECK(pe, pe->interface->rma(pe, true, other, put, &there, &here, eight) != 0);
+    CHECK(pe, host_rma(pe, true, other, put, &there, &here, eight) != 0);
     CHECK(pe, device_put(pe, other, 0, stranger, sizeof stranger) != 0);
     CHECK(pe, device_amo(pe, other, 11, 64, 8, 1, 0) != 0);
     CHECK(pe, device_amo(pe, other, PRS_ABI_AMO_ADD, 65, 8, 1, 0) != 0);
@@ -297,13 +297,13 @@ static void bad_calls(struct host_pe *pe, void *argument)
 {
     unsigned char blob[PRS_ABI_HANDLE_BYTES] = {0};
     host_on_proxy(pe, bad_kernel, argument);
-    CHECK(pe, pe->interface->release_memory(pe, blob) != 0);
-    CHECK(pe, pe->interface->register_memory(pe, pe->heap, 4096, true, blob) != 0);
-    CHECK(pe, pe->interface->register_memory(pe, pe->heap, 0, true, blob) != 0);
+    CHECK(pe, host_release_memory(pe, blob) != 0);
+    CHECK(pe, host_register_memory(pe, pe->heap, 4096, true, blob) != 0);
+    CHECK(pe, host_register_memory(pe, pe->heap, 0, true, blob) != 0);
     static unsigned char pages[2][8192];
-    CHECK(pe, pe->interface->register_memory(pe, pages[pe->rank], 8192, true, blob) == 0);
-    CHECK(pe, pe->interface->release_memory(pe, blob) == 0);
-    CHECK(pe, pe->interface->release_memory(pe, blob) != 0);
+    CHECK(pe, host_register_memory(pe, pages[pe->rank], 8192, true, blob) == 0);
+    CHECK(pe, host_release_memory(pe, blob) == 0);
+    CHECK(pe, host_release_memory(pe, blob) != 0);
 }
 
 static void test_bad_calls_are_refused_one_line_each(void **state)
@@ -335,6 +335,7 @@ static void outlive_kernel(struct host_pe *pe, void *argument)
     CHECK(pe,
           device_put_signal(pe, other, 8192, pe->heap, 4096, 64, 1, PRS_ABI_AMO_SIGNAL_SET) == 0);
     CHECK(pe, device_wait(pe, 64, 1));
+    CHECK(pe, host_quiet(pe, true, other) == 0); /* it has what was sent */
 }
 
 static void outlive(struct host_pe *pe, void *argument)

@@ -1,18 +1,19 @@
 /* foreign.c: a transport that is not ours, for the profiler to wrap: PEs are threads of one process, a fence takes
- * its time, what it need not offer it does not. Built once for each interface; the build names the
- * transport object's type. */
+ * its time, what it need not offer it does not. */
+#include "foreign.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "base/export.h"
-#include "foreign.h"
-
-#if FOREIGN_INTERFACE == 3
 #include "abi3.h"
-#else
 #include "abi4.h"
-#endif
+#include "base/export.h"
+
+union object {
+    struct prs_abi3_transport v3;
+    struct prs_abi4_transport v4;
+};
 
 static void take_time(void)
 {
@@ -20,7 +21,7 @@ static void take_time(void)
     nanosleep(&pause, NULL);
 }
 
-static int can_reach_peer(int *access, struct prs_abi_pe_info *peer, struct FOREIGN_TRANSPORT *t)
+static int can_reach_peer(int *access, struct prs_abi_pe_info *peer, void *t)
 {
     (void)peer;
     (void)t;
@@ -28,8 +29,8 @@ static int can_reach_peer(int *access, struct prs_abi_pe_info *peer, struct FORE
     return 0;
 }
 
-static int get_mem_handle(unsigned char *handle, void *buffer, size_t bytes,
-                          struct FOREIGN_TRANSPORT *t, bool local_only)
+static int get_mem_handle(unsigned char *handle, void *buffer, size_t bytes, void *t,
+                          bool local_only)
 {
     (void)buffer;
     (void)bytes;
@@ -39,22 +40,21 @@ static int get_mem_handle(unsigned char *handle, void *buffer, size_t bytes,
     return 0;
 }
 
-static int release_mem_handle(unsigned char *handle, struct FOREIGN_TRANSPORT *t)
+static int release_mem_handle(unsigned char *handle, void *t)
 {
     (void)t;
     return handle[0] != 1;
 }
 
-static int finalize(struct FOREIGN_TRANSPORT *t)
+static int finalize(void *t)
 {
     free(t);
     return 0;
 }
 
 /* No threads run while words move: the harness's kernels signal, then quiet, then meet at a barrier. */
-static int rma(struct FOREIGN_TRANSPORT *t, int pe, struct prs_abi_rma_verb verb,
-               struct prs_abi_rma_memory *remote, struct prs_abi_rma_memory *local,
-               struct prs_abi_rma_bytes bytes, int channel)
+static int rma(void *t, int pe, struct prs_abi_rma_verb verb, struct prs_abi_rma_memory *remote,
+               struct prs_abi_rma_memory *local, struct prs_abi_rma_bytes bytes, int channel)
 {
     (void)t;
     (void)pe;
@@ -65,7 +65,7 @@ static int rma(struct FOREIGN_TRANSPORT *t, int pe, struct prs_abi_rma_verb verb
     return 0;
 }
 
-static int amo(struct FOREIGN_TRANSPORT *t, int pe, void *unused, struct prs_abi_amo_verb verb,
+static int amo(void *t, int pe, void *unused, struct prs_abi_amo_verb verb,
                struct prs_abi_amo_memory *target, struct prs_abi_amo_bytes bytes, int channel)
 {
     (void)t;
@@ -80,7 +80,7 @@ static int amo(struct FOREIGN_TRANSPORT *t, int pe, void *unused, struct prs_abi
     return 0;
 }
 
-static int quiet(struct FOREIGN_TRANSPORT *t, int pe, int channel)
+static int quiet(void *t, int pe, int channel)
 {
     (void)t;
     (void)pe;
@@ -88,98 +88,88 @@ static int quiet(struct FOREIGN_TRANSPORT *t, int pe, int channel)
     return 0;
 }
 
-static int progress(struct FOREIGN_TRANSPORT *t)
+static int progress(void *t)
 {
     (void)t;
     return 0;
 }
 
-#if FOREIGN_INTERFACE == 3
-
-static int connect_endpoints(struct FOREIGN_TRANSPORT *t, int *devices, int n_devices)
+static int connect3(void *t, int *devices, int n_devices)
 {
     (void)devices;
     (void)n_devices;
-    return t->bootstrap->barrier(t->bootstrap);
+    struct prs_abi_bootstrap *bootstrap = ((union object *)t)->v3.fields.bootstrap;
+    return bootstrap->barrier(bootstrap);
 }
 
-static int fence(struct FOREIGN_TRANSPORT *t, int pe, int is_proxy)
+static int fence3(void *t, int pe, int is_proxy)
 {
     take_time();
     return quiet(t, pe, is_proxy);
 }
 
-#else
-
-static int connect_endpoints(struct FOREIGN_TRANSPORT *t, int *devices, int n_devices, int *out_qps,
-                             int n_qps)
+static int connect4(void *t, int *devices, int n_devices, int *out_qps, int n_qps)
 {
     (void)devices;
     (void)n_devices;
     (void)out_qps;
     (void)n_qps;
-    return t->bootstrap->barrier(t->bootstrap);
+    struct prs_abi_bootstrap *bootstrap = ((union object *)t)->v4.fields.bootstrap;
+    return bootstrap->barrier(bootstrap);
 }
 
-static int fence(struct FOREIGN_TRANSPORT *t, int pe, int qp, int is_multi)
+static int fence4(void *t, int pe, int qp, int is_multi)
 {
     (void)is_multi;
-    take_time();
-    return quiet(t, pe, qp);
+    return fence3(t, pe, qp);
 }
 
-static int put_signal(struct FOREIGN_TRANSPORT *t, int pe, struct prs_abi_rma_verb verb,
-                      struct prs_abi_vector *remote, struct prs_abi_vector *local,
-                      struct prs_abi_vector *bytes, struct prs_abi_amo_verb signal_verb,
-                      struct prs_abi_amo_memory *signal, struct prs_abi_amo_bytes signal_bytes,
-                      int qp)
+static int put_signal(void *t, int pe, struct prs_abi_rma_verb verb, struct prs_abi_vector *remote,
+                      struct prs_abi_vector *local, struct prs_abi_vector *bytes,
+                      struct prs_abi_amo_verb signal_verb, struct prs_abi_amo_memory *signal,
+                      struct prs_abi_amo_bytes signal_bytes, int qp)
 {
-    struct prs_abi_rma_bytes *piece = bytes->begin;
-    for (size_t i = 0; piece + i < (struct prs_abi_rma_bytes *)bytes->end; i++) {
+    const struct prs_abi_rma_bytes *piece = bytes->begin;
+    for (size_t i = 0; piece + i < (const struct prs_abi_rma_bytes *)bytes->end; i++) {
         rma(t, pe, verb, (struct prs_abi_rma_memory *)remote->begin + i,
             (struct prs_abi_rma_memory *)local->begin + i, piece[i], qp);
     }
-    return fence(t, pe, qp, 0) + amo(t, pe, NULL, signal_verb, signal, signal_bytes, qp);
+    return fence4(t, pe, qp, 0) + amo(t, pe, NULL, signal_verb, signal, signal_bytes, qp);
 }
 
-#endif
+PRS_PUBLIC int nvshmemt_init(void **out, const struct prs_abi_cuda_table *cuda, int api_version);
 
-PRS_PUBLIC int nvshmemt_init(struct FOREIGN_TRANSPORT **out, const struct prs_abi_cuda_table *cuda,
-                             int api_version);
-
-int nvshmemt_init(struct FOREIGN_TRANSPORT **out, const struct prs_abi_cuda_table *cuda,
-                  int api_version)
+int nvshmemt_init(void **out, const struct prs_abi_cuda_table *cuda, int api_version)
 {
     (void)cuda;
-    if (api_version / 10000 != FOREIGN_INTERFACE) {
-        return PRS_ABI_INVALID_VALUE;
-    }
-    struct FOREIGN_TRANSPORT *t = calloc(1, sizeof *t);
+    union object *t = calloc(1, sizeof *t);
     if (t == NULL) {
         return PRS_ABI_OUT_OF_MEMORY;
     }
-    *t = (struct FOREIGN_TRANSPORT){
-        .api_version = api_version,
-        .attr = PRS_ABI_ATTR_CONNECTED,
-        .atomics_complete_on_quiet = true,
-        .is_successfully_initialized = true,
-        .ops =
-            {
-                .can_reach_peer = can_reach_peer,
-                .connect_endpoints = connect_endpoints,
-                .get_mem_handle = get_mem_handle,
-                .release_mem_handle = release_mem_handle,
-                .finalize = finalize,
-                .progress = progress,
-                .rma = rma,
-                .amo = amo,
-                .fence = fence,
-                .quiet = quiet,
-#if FOREIGN_INTERFACE == 4
-                .put_signal = put_signal,
-#endif
-            },
+    bool is_4 = api_version / 10000 == 4;
+    const struct prs_abi_parts parts = is_4 ? prs_abi4_parts(&t->v4) : prs_abi3_parts(&t->v3);
+    t->v3.api_version = api_version;
+    *parts.fields = (struct prs_abi_fields){.attr = PRS_ABI_ATTR_CONNECTED,
+                                            .atomics_complete_on_quiet = true,
+                                            .is_successfully_initialized = true};
+    *parts.head = (struct prs_abi_ops_head){
+        .can_reach_peer = can_reach_peer,
+        .get_mem_handle = get_mem_handle,
+        .release_mem_handle = release_mem_handle,
+        .finalize = finalize,
+        .progress = progress,
+        .rma = rma,
+        .amo = amo,
+        .quiet = quiet,
     };
+    if (is_4) {
+        parts.head->connect_endpoints.v4 = connect4;
+        parts.head->fence.v4 = fence4;
+        t->v4.put_signal = put_signal;
+    } else {
+        parts.head->connect_endpoints.v3 = connect3;
+        parts.head->fence.v3 = fence3;
+    }
     *out = t;
     return PRS_ABI_SUCCESS;
 }

@@ -113,8 +113,8 @@ static unsigned char *own_blob(struct host_pe *pe, int chunk)
 static bool register_chunk(struct host_pe *pe, int chunk)
 {
     unsigned char blob[PRS_ABI_HANDLE_BYTES] = {0};
-    int failed = pe->interface->register_memory(pe, pe->heap + (size_t)chunk * HOST_CHUNK_BYTES,
-                                                HOST_CHUNK_BYTES, false, blob);
+    int failed = host_register_memory(pe, pe->heap + (size_t)chunk * HOST_CHUNK_BYTES,
+                                      HOST_CHUNK_BYTES, false, blob);
     static const unsigned char zeroes[PRS_ABI_HANDLE_BYTES];
     return CHECK(pe, failed == 0) && CHECK(pe, memcmp(blob, zeroes, sizeof blob) != 0) &&
            CHECK(pe, rendezvous_allgather(pe->meeting, pe->rank, blob,
@@ -152,7 +152,7 @@ static void tear_down_heap(struct host_pe *pe)
         uint64_t first;
         memcpy(&first, copy.bytes, sizeof first);
         if (first != 0) {
-            CHECK(pe, pe->interface->release_memory(pe, copy.bytes) == 0);
+            CHECK(pe, host_release_memory(pe, copy.bytes) == 0);
         }
     }
 }
@@ -169,12 +169,12 @@ static void free_heap(struct host_pe *pe)
 void host_register_buffer(struct host_pe *pe, void *buffer, size_t bytes, unsigned char *blob)
 {
     memory_of(pe)->pin(buffer, bytes);
-    CHECK(pe, pe->interface->register_memory(pe, buffer, bytes, true, blob) == 0);
+    CHECK(pe, host_register_memory(pe, buffer, bytes, true, blob) == 0);
 }
 
 void host_release_buffer(struct host_pe *pe, void *buffer, unsigned char *blob)
 {
-    CHECK(pe, pe->interface->release_memory(pe, blob) == 0);
+    CHECK(pe, host_release_memory(pe, blob) == 0);
     memory_of(pe)->unpin(buffer);
 }
 
@@ -190,7 +190,7 @@ static void *proxy_main(void *argument)
         if (command != NULL) {
             command(pe, pe->command_argument);
         }
-        CHECK(pe, pe->interface->progress(pe) == 0);
+        CHECK(pe, host_progress(pe) == 0);
         if (command == NULL) {
             usleep(10); /* NVSHMEM spins; the harness shares two cores */
         }
@@ -265,9 +265,9 @@ static bool start(struct host_pe *pe)
     if (!load(pe)) {
         return false;
     }
-    pe->interface->adopt(pe);
+    host_adopt(pe);
     for (int target = 0; target < pe->n_pes; target++) {
-        CHECK(pe, pe->interface->can_reach_peer(pe, target, &pe->cap[target]) == 0);
+        CHECK(pe, host_can_reach_peer(pe, target, &pe->cap[target]) == 0);
         CHECK(pe, pe->cap[target] == 112);
     }
     int failed = pe->interface->connect(pe);
@@ -303,7 +303,7 @@ static void run_pe(struct host_pe *pe)
         tear_down_heap(pe);
     }
     if (pe->transport != NULL) {
-        CHECK(pe, pe->interface->finalize(pe) == 0);
+        CHECK(pe, host_finalize(pe) == 0);
     }
     if (pe->library != NULL) {
         dlclose(pe->library);

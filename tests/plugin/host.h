@@ -58,28 +58,18 @@ int host_run(const struct host_spec *spec);
 /* A built file, found by its SONAME alone as under LD_PRELOAD. */
 void *host_open(const char *file);
 
+/* What the interfaces have of their own. */
 struct host_interface {
     int major;
-    void (*adopt)(struct host_pe *pe); /* the host's fields, and what init must have set */
-    int (*can_reach_peer)(struct host_pe *pe, int target, int *access);
+    int all_channels; /* of the proxy thread, for quiet */
+    struct prs_abi_parts (*parts)(struct host_pe *pe);
     int (*connect)(struct host_pe *pe);
-    int (*register_memory)(struct host_pe *pe, void *buffer, size_t bytes, bool local_only,
-                           unsigned char *blob);
-    int (*release_memory)(struct host_pe *pe, unsigned char *blob);
-    int (*finalize)(struct host_pe *pe);
-    int (*progress)(struct host_pe *pe);
-    int (*rma)(struct host_pe *pe, bool proxy, int target, struct prs_abi_rma_verb verb,
-               struct prs_abi_rma_memory *remote, struct prs_abi_rma_memory *local,
-               struct prs_abi_rma_bytes bytes);
-    int (*amo)(struct host_pe *pe, int target, struct prs_abi_amo_verb verb,
-               struct prs_abi_amo_memory *memory, struct prs_abi_amo_bytes bytes);
     int (*fence)(struct host_pe *pe, bool proxy, int target);
     bool (*has_fence)(struct host_pe *pe);
-    int (*quiet)(struct host_pe *pe, bool proxy, int target);
+    /* 4.0 only */
     int (*put_signal)(struct host_pe *pe, int target, struct prs_abi_vector *remote,
                       struct prs_abi_vector *local, struct prs_abi_vector *bytes, int signal_desc,
                       struct prs_abi_amo_memory *signal);
-    uint64_t (*op_bytes_max)(struct host_pe *pe);
 };
 extern const struct host_interface host_interface3, host_interface4;
 
@@ -89,6 +79,7 @@ struct host_pe {
     const struct host_interface *interface;
     int rank, n_pes;
     void *library, *transport;
+    struct prs_abi_parts parts;
     struct prs_abi_bootstrap bootstrap;
     int cap[64];
     unsigned char *heap, *view; /* own heap: the transport's address, and the CPU's */
@@ -103,6 +94,21 @@ struct host_pe {
     int stage; /* how far start got */
     _Atomic int failures;
 };
+
+/* host_calls.c: the host's fields, and what init must have set; then the calls that both interfaces have. */
+void host_adopt(struct host_pe *pe);
+int host_can_reach_peer(struct host_pe *pe, int target, int *access);
+int host_register_memory(struct host_pe *pe, void *buffer, size_t bytes, bool local_only,
+                         unsigned char *blob);
+int host_release_memory(struct host_pe *pe, unsigned char *blob);
+int host_finalize(struct host_pe *pe);
+int host_progress(struct host_pe *pe);
+int host_rma(struct host_pe *pe, bool proxy, int target, struct prs_abi_rma_verb verb,
+             struct prs_abi_rma_memory *remote, struct prs_abi_rma_memory *local,
+             struct prs_abi_rma_bytes bytes);
+int host_amo(struct host_pe *pe, int target, struct prs_abi_amo_verb verb,
+             struct prs_abi_amo_memory *memory, struct prs_abi_amo_bytes bytes);
+int host_quiet(struct host_pe *pe, bool proxy, int target);
 
 #define CHECK(pe, condition) host_check((pe), (condition), #condition, __FILE__, __LINE__)
 bool host_check(struct host_pe *pe, bool holds, const char *text, const char *file, int line);

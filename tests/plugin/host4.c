@@ -1,133 +1,59 @@
-/* host4.c: the host's side of interface 4.0. */
+/* host4.c: what the host's side of interface 4.0 has of its own. */
 #include "abi4.h"
 #include "host.h"
 
 #define ALL_QPS 0x7fffffff
 
-static struct prs_abi4_transport *of(struct host_pe *pe)
+static struct prs_abi_parts parts(struct host_pe *pe)
 {
-    return pe->transport;
-}
-
-static void adopt(struct host_pe *pe)
-{
-    struct prs_abi4_transport *t = of(pe);
-    CHECK(pe, t->api_version > 0 && t->api_version / 100 <= pe->spec->version / 100);
-    CHECK(pe, t->type == 0 && t->attr == PRS_ABI_ATTR_CONNECTED);
-    CHECK(pe, t->is_successfully_initialized && !t->no_proxy && t->atomics_complete_on_quiet);
-    CHECK(pe, t->n_devices <= 1 && t->atomic_host_endian_min_bytes == 0);
-    CHECK(pe, t->ops.rma != NULL && t->ops.amo != NULL && t->ops.quiet != NULL);
-    CHECK(pe, t->ops.put_signal != NULL);
-    CHECK(pe, t->ops.enforce_cst_at_target == NULL);
-    t->cap = pe->cap;
-    t->bootstrap = &pe->bootstrap;
-    t->my_pe = pe->rank;
-    t->n_pes = pe->n_pes;
-    t->heap_base = pe->heap;
-    t->max_op_bytes = t->max_op_bytes != 0 ? t->max_op_bytes : SIZE_MAX;
-    t->log2_cumem_granularity = 20;
-    t->index = 1;
-}
-
-static int can_reach_peer(struct host_pe *pe, int target, int *access)
-{
-    struct prs_abi_pe_info info = {.pe = target, .host_hash = 17};
-    return of(pe)->ops.can_reach_peer(access, &info, of(pe));
+    const struct prs_abi4_transport *t = pe->transport;
+    CHECK(pe, t->put_signal != NULL);
+    return prs_abi4_parts(pe->transport);
 }
 
 static int connect_all(struct host_pe *pe)
 {
+    const struct prs_abi_ops_head *head = pe->parts.head;
     int device = -1;
-    int failed = of(pe)->ops.connect_endpoints(of(pe), &device, 1, NULL, 0);
+    int failed = head->connect_endpoints.v4(pe->transport, &device, 1, NULL, 0);
     /* Later, for nvshmemx_qp_create: the handles hold the default and may stay that. */
     int handles[2] = {PRS_ABI_QP_DEFAULT, PRS_ABI_QP_DEFAULT};
     if (failed == 0) {
-        failed = of(pe)->ops.connect_endpoints(of(pe), NULL, 0, handles, 2);
+        failed = head->connect_endpoints.v4(pe->transport, NULL, 0, handles, 2);
     }
     CHECK(pe, failed != 0 || (handles[0] > PRS_ABI_QP_HOST && handles[1] > PRS_ABI_QP_HOST));
     return failed;
 }
 
-static int register_memory(struct host_pe *pe, void *buffer, size_t bytes, bool local_only,
-                           unsigned char *blob)
-{
-    return of(pe)->ops.get_mem_handle(blob, buffer, bytes, of(pe), local_only);
-}
-
-static int release_memory(struct host_pe *pe, unsigned char *blob)
-{
-    return of(pe)->ops.release_mem_handle(blob, of(pe));
-}
-
-static int finalize(struct host_pe *pe)
-{
-    return of(pe)->ops.finalize(of(pe));
-}
-
-static int progress(struct host_pe *pe)
-{
-    return of(pe)->ops.progress(of(pe));
-}
-
-static int rma(struct host_pe *pe, bool proxy, int target, struct prs_abi_rma_verb verb,
-               struct prs_abi_rma_memory *remote, struct prs_abi_rma_memory *local,
-               struct prs_abi_rma_bytes bytes)
-{
-    return of(pe)->ops.rma(of(pe), target, verb, remote, local, bytes,
-                           proxy ? PRS_ABI_QP_DEFAULT : PRS_ABI_QP_HOST);
-}
-
-static int amo(struct host_pe *pe, int target, struct prs_abi_amo_verb verb,
-               struct prs_abi_amo_memory *memory, struct prs_abi_amo_bytes bytes)
-{
-    return of(pe)->ops.amo(of(pe), target, NULL, verb, memory, bytes, PRS_ABI_QP_DEFAULT);
-}
-
 static int fence(struct host_pe *pe, bool proxy, int target)
 {
-    return of(pe)->ops.fence(of(pe), target, proxy ? PRS_ABI_QP_DEFAULT : PRS_ABI_QP_HOST, 0);
+    return pe->parts.head->fence.v4(pe->transport, target,
+                                    proxy ? PRS_ABI_QP_DEFAULT : PRS_ABI_QP_HOST, 0);
 }
 
 static bool has_fence(struct host_pe *pe)
 {
-    return of(pe)->ops.fence != NULL;
-}
-
-static int quiet(struct host_pe *pe, bool proxy, int target)
-{
-    return of(pe)->ops.quiet(of(pe), target, proxy ? ALL_QPS : PRS_ABI_QP_HOST);
+    return pe->parts.head->fence.v4 != NULL;
 }
 
 static int put_signal(struct host_pe *pe, int target, struct prs_abi_vector *remote,
                       struct prs_abi_vector *local, struct prs_abi_vector *bytes, int signal_desc,
                       struct prs_abi_amo_memory *signal)
 {
+    const struct prs_abi4_transport *t = pe->transport;
     const struct prs_abi_rma_verb verb = {.desc = PRS_ABI_PUT, .is_nbi = 1};
     const struct prs_abi_amo_verb signal_verb = {.desc = signal_desc, .is_fetch = -1};
     const struct prs_abi_amo_bytes signal_bytes = {.element_bytes = 8};
-    return of(pe)->ops.put_signal(of(pe), target, verb, remote, local, bytes, signal_verb, signal,
-                                  signal_bytes, PRS_ABI_QP_DEFAULT);
-}
-
-static uint64_t op_bytes_max(struct host_pe *pe)
-{
-    return of(pe)->max_op_bytes;
+    return t->put_signal(pe->transport, target, verb, remote, local, bytes, signal_verb, signal,
+                         signal_bytes, PRS_ABI_QP_DEFAULT);
 }
 
 const struct host_interface host_interface4 = {
     .major = 4,
-    .adopt = adopt,
-    .can_reach_peer = can_reach_peer,
+    .all_channels = ALL_QPS,
+    .parts = parts,
     .connect = connect_all,
-    .register_memory = register_memory,
-    .release_memory = release_memory,
-    .finalize = finalize,
-    .progress = progress,
-    .rma = rma,
-    .amo = amo,
     .fence = fence,
     .has_fence = has_fence,
-    .quiet = quiet,
     .put_signal = put_signal,
-    .op_bytes_max = op_bytes_max,
 };

@@ -55,7 +55,7 @@ static void order_kernel(struct host_pe *pe, void *argument)
         if (round % BATCH == BATCH - 1) {
             CHECK(pe, device_quiet(pe) == 0);
         }
-        CHECK(pe, pe->interface->progress(pe) == 0);
+        CHECK(pe, host_progress(pe) == 0);
     }
     CHECK(pe, device_quiet(pe) == 0);
 }

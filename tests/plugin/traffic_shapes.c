@@ -89,7 +89,7 @@ static void shapes_kernel(struct host_pe *pe, void *user)
     signal_shapes(pe, user, &barriers);
     /* Fences and quiets with nothing to do, and toward every PE at once. */
     CHECK(pe, device_fence(pe) == 0 && device_quiet(pe) == 0);
-    CHECK(pe, pe->interface->quiet(pe, true, PRS_ABI_PE_ALL) == 0);
+    CHECK(pe, host_quiet(pe, true, PRS_ABI_PE_ALL) == 0);
 }
 
 void traffic_shapes(struct host_pe *pe, void *traffic)
@@ -110,8 +110,8 @@ void traffic_shapes(struct host_pe *pe, void *traffic)
 static void grow_and_shrink(struct host_pe *pe, unsigned char *memory)
 {
     unsigned char blob[PRS_ABI_HANDLE_BYTES] = {0};
-    CHECK(pe, pe->interface->register_memory(pe, memory, 4096, false, blob) == 0);
-    CHECK(pe, pe->interface->release_memory(pe, blob) == 0);
+    CHECK(pe, host_register_memory(pe, memory, 4096, false, blob) == 0);
+    CHECK(pe, host_release_memory(pe, blob) == 0);
 }
 
 static void busy_kernel(struct host_pe *pe, void *argument)

@@ -68,12 +68,12 @@ static int start_inner(struct prs_shim *shim, const struct prs_abi_cuda_table *c
     return init(&shim->inner, cuda, api_version);
 }
 
-void prs_shim_start(struct prs_shim *shim, int pe, int n_pes, int interface, bool offers_fence)
+void prs_shim_start(struct prs_shim *shim, int pe, int n_pes, bool offers_fence)
 {
     shim->log.pe = pe;
     const char *directory = prs_env_text(PRS_ENV_PROFILE_DIR);
     if (!prs_profile_open(&shim->profile, directory[0] != '\0' ? directory : ".", pe, n_pes,
-                          interface, offers_fence, shim->transport)) {
+                          shim->interface, offers_fence, shim->transport)) {
         prs_log(&shim->log, PERSEUS_LOG_WARN,
                 "profile: cannot write to \"%s\": nothing is recorded", directory);
     }
@@ -113,6 +113,7 @@ int nvshmemt_init(void **out, const struct prs_abi_cuda_table *cuda, int api_ver
         prs_shim_destroy(shim);
         return failed;
     }
-    *out = major == 4 ? prs_shim4_create(shim) : prs_shim3_create(shim);
-    return *out != NULL ? PRS_ABI_SUCCESS : PRS_ABI_OUT_OF_MEMORY;
+    shim->interface = major;
+    *out = prs_shim_wrap(shim);
+    return PRS_ABI_SUCCESS;
 }
