@@ -18,6 +18,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "core/pe.h"
@@ -191,6 +192,13 @@ enum perseus_status prs_moe_shared(struct prs_worker *worker, const struct prs_t
 enum perseus_status prs_moe_combine(struct prs_worker *worker, const struct prs_task *task);
 enum perseus_status prs_moe_add(struct prs_worker *worker, const struct prs_task *task);
 
+/* The calling thread's CPU time. */
+static inline uint64_t prs_thread_cpu_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
 /* Runs expert `index` of perseus_moe.experts, and counts its time for the forward. */
 enum perseus_status prs_worker_multiply(struct prs_worker *worker, struct prs_round *round,
                                         uint32_t index, const struct prs_expert_rows *parts,

@@ -1,6 +1,5 @@
 /* Computing tiles that have arrived, and answering them. */
 #include <string.h>
-#include <time.h>
 
 #include "moe/layer.h"
 
@@ -23,13 +22,6 @@ static struct prs_expert_rows prs_tile_find(const struct perseus_moe *moe,
     return (struct prs_expert_rows){.count = task->rows, .in = in, .out = out};
 }
 
-static uint64_t prs_tile_cpu_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void prs_tile_record(struct prs_worker *worker, uint32_t expert,
                             const struct prs_expert_rows *parts, uint32_t n_parts)
 {
@@ -47,11 +39,11 @@ enum perseus_status prs_worker_multiply(struct prs_worker *worker, struct prs_ro
                                         uint32_t n_parts, enum perseus_moe_dtype type)
 {
     const struct perseus_moe *moe = worker->moe;
-    uint64_t begin_ns = prs_clock_now_ns(&moe->clock), begin_cpu_ns = prs_tile_cpu_ns();
+    uint64_t begin_ns = prs_clock_now_ns(&moe->clock), begin_cpu_ns = prs_thread_cpu_ns();
     enum perseus_status status =
         prs_expert_run(&worker->bench, &moe->experts[index], parts, n_parts, type, type);
     /* Relaxed: sums for reports, complete when the round's last count is. */
-    atomic_fetch_add_explicit(&round->expert_cpu_ns, prs_tile_cpu_ns() - begin_cpu_ns,
+    atomic_fetch_add_explicit(&round->expert_cpu_ns, prs_thread_cpu_ns() - begin_cpu_ns,
                               memory_order_relaxed);
     atomic_fetch_add_explicit(&round->expert_ns, prs_clock_now_ns(&moe->clock) - begin_ns,
                               memory_order_relaxed);

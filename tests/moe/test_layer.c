@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "core/check.h"
@@ -52,28 +53,33 @@ static void test_numbers_of_pes(void **state)
     }
 }
 
+static struct layer_case model_case(const struct prs_moe_model *model)
+{
+    return (struct layer_case){.what = model->name,
+                               .config = {.hidden = model->hidden / 32,
+                                          .intermediate = model->intermediate / 32,
+                                          .experts = model->experts,
+                                          .top_k = model->top_k,
+                                          .shared_experts = model->shared_experts,
+                                          .tokens_max = 20,
+                                          .tile_tokens = 8,
+                                          .weight_dtype = PERSEUS_MOE_BF16,
+                                          .wire_dtype = PERSEUS_MOE_BF16,
+                                          .vector_signals = true,
+                                          .processors = 1,
+                                          .timeout_ms = 60000},
+                               .n_pes = 4,
+                               .pes_per_node = 2,
+                               .error_max = 2e-2};
+}
+
 static void test_every_model_cut_down(void **state)
 {
     (void)state;
     size_t count;
     const struct prs_moe_model *models = prs_moe_models(&count);
     for (size_t i = 0; i < count; i++) {
-        struct layer_case layer = {.what = models[i].name,
-                                   .config = {.hidden = models[i].hidden / 32,
-                                              .intermediate = models[i].intermediate / 32,
-                                              .experts = models[i].experts,
-                                              .top_k = models[i].top_k,
-                                              .shared_experts = models[i].shared_experts,
-                                              .tokens_max = 20,
-                                              .tile_tokens = 8,
-                                              .weight_dtype = PERSEUS_MOE_BF16,
-                                              .wire_dtype = PERSEUS_MOE_BF16,
-                                              .vector_signals = true,
-                                              .processors = 1,
-                                              .timeout_ms = 60000},
-                                   .n_pes = 4,
-                                   .pes_per_node = 2,
-                                   .error_max = 2e-2};
+        struct layer_case layer = model_case(&models[i]);
         layer_case_run(&layer);
         layer.config.hidden = models[i].hidden; /* the real rows, without experts */
         layer.config.communication_only = true;
@@ -137,56 +143,62 @@ static int32_t to_first_four(const struct layer_case *layer, uint32_t token, uin
     return (int32_t)choice; /* every other expert gets nothing */
 }
 
+static void run_edges(enum perseus_moe_protocol protocol, enum perseus_ordering ordering)
+{
+    struct layer_case base = {.config = layer_case_config(protocol),
+                              .n_pes = 4,
+                              .pes_per_node = 2,
+                              .ordering = ordering,
+                              .forwards = 4};
+    struct layer_case layer = base;
+    layer.what = "all tokens to one expert";
+    layer.id = to_one;
+    layer_case_run(&layer);
+    layer.what = "no choice is used";
+    layer.id = to_nobody;
+    layer_case_run(&layer);
+    layer.what = "experts without tokens";
+    layer.id = to_first_four;
+    layer_case_run(&layer);
+    layer = base;
+    layer.what = "one token each";
+    layer.tokens = 1;
+    layer_case_run(&layer);
+    layer.what = "one token in all";
+    layer.tokens = 4; /* PE 3 has 3 of them, PE 1 has 1, PE 0 none */
+    layer.ragged = true;
+    layer_case_run(&layer);
+    layer = base;
+    layer.what = "uneven tokens";
+    layer.ragged = true;
+    layer_case_run(&layer);
+    layer = base;
+    layer.what = "k = 1";
+    layer.config.top_k = 1;
+    layer_case_run(&layer);
+    layer = base;
+    layer.what = "k = all experts";
+    layer.config.top_k = 16;
+    layer_case_run(&layer);
+    layer = base;
+    layer.what = "tokens not a multiple of the tile";
+    layer.config.tokens_max = 23;
+    layer.config.tile_tokens = 5;
+    layer.routing = "zipf:4";
+    layer_case_run(&layer);
+    layer.what = "tiles of one token";
+    layer.config.tile_tokens = 1;
+    layer_case_run(&layer);
+    layer.what = "a tile larger than everything";
+    layer.config.tile_tokens = 4096;
+    layer_case_run(&layer);
+}
+
 static void test_edges(void **state)
 {
     (void)state;
     for (int i = 0; i < N_PROTOCOLS; i++) {
-        struct layer_case base = {.config = layer_case_config(protocol_of(i)),
-                                  .n_pes = 4,
-                                  .pes_per_node = 2,
-                                  .forwards = 4};
-        struct layer_case layer = base;
-        layer.what = "all tokens to one expert";
-        layer.id = to_one;
-        layer_case_run(&layer);
-        layer.what = "no choice is used";
-        layer.id = to_nobody;
-        layer_case_run(&layer);
-        layer.what = "experts without tokens";
-        layer.id = to_first_four;
-        layer_case_run(&layer);
-        layer = base;
-        layer.what = "one token each";
-        layer.tokens = 1;
-        layer_case_run(&layer);
-        layer.what = "one token in all";
-        layer.tokens = 4; /* PE 3 has 3 of them, PE 1 has 1, PE 0 none */
-        layer.ragged = true;
-        layer_case_run(&layer);
-        layer = base;
-        layer.what = "uneven tokens";
-        layer.ragged = true;
-        layer_case_run(&layer);
-        layer = base;
-        layer.what = "k = 1";
-        layer.config.top_k = 1;
-        layer_case_run(&layer);
-        layer = base;
-        layer.what = "k = all experts";
-        layer.config.top_k = 16;
-        layer_case_run(&layer);
-        layer = base;
-        layer.what = "tokens not a multiple of the tile";
-        layer.config.tokens_max = 23;
-        layer.config.tile_tokens = 5;
-        layer.routing = "zipf:4";
-        layer_case_run(&layer);
-        layer.what = "tiles of one token";
-        layer.config.tile_tokens = 1;
-        layer_case_run(&layer);
-        layer.what = "a tile larger than everything";
-        layer.config.tile_tokens = 4096;
-        layer_case_run(&layer);
+        run_edges(protocol_of(i), PERSEUS_ORDERING_AUTO);
     }
 }
 
@@ -316,8 +328,74 @@ static void test_adversary(void **state)
     unsetenv("PERSEUS_ADVERSARY");
 }
 
-int main(void)
+/* ---- the whole matrix, minutes long: moe_layer soak ---- */
+
+/* Every model under every routing, protocol and ordering mode, with 1 to 16 PEs in turn. */
+static void soak_models(void **state)
 {
+    (void)state;
+    static const char *const routings[] = {"uniform", "balanced", "zipf:1.5",
+                                           "trace:" PRS_TEST_TRACE};
+    size_t count;
+    unsigned n = 0;
+    const struct prs_moe_model *models = prs_moe_models(&count);
+    const struct prs_moe_model *recorded = prs_moe_model_find("gpt-oss-20b");
+    for (size_t i = 0; i < count * 4 * N_PROTOCOLS * PERSEUS_ORDERING_COUNT; i++) {
+        struct layer_case layer =
+            model_case(&models[i / (4 * N_PROTOCOLS * PERSEUS_ORDERING_COUNT)]);
+        layer.routing = routings[i % 4];
+        layer.config.protocol = protocol_of((int)(i / 4 % N_PROTOCOLS));
+        layer.ordering = (enum perseus_ordering)(i / (4 * N_PROTOCOLS) % PERSEUS_ORDERING_COUNT);
+        layer.n_pes = 1 + (int)(i * 7 % 16);
+        layer.pes_per_node = 1 + (int)(i % 3);
+        layer.config.processors = (uint32_t)(i / 3 % 3);
+        layer.config.subscribers = layer.config.processors > 0 ? (uint32_t)(i / 9 % 2) : 0;
+        layer.twice = i % 5 == 0;
+        if (i % 4 == 3 && layer.config.top_k != recorded->top_k) { /* a trace has its own k */
+            layer.config.top_k = recorded->top_k;
+            layer.config.experts =
+                layer.config.experts < recorded->experts ? recorded->experts : layer.config.experts;
+        }
+        n += layer_case_run(&layer);
+    }
+    print_message("%u cases\n", n);
+}
+
+/* Every number of PEs under every protocol and ordering mode, with uneven experts. */
+static void soak_sizes(void **state)
+{
+    (void)state;
+    for (int n_pes = 1; n_pes <= 16; n_pes++) {
+        for (int i = 0; i < N_PROTOCOLS * PERSEUS_ORDERING_COUNT; i++) {
+            struct layer_case layer = {.what = "number of PEs",
+                                       .config = layer_case_config(protocol_of(i % N_PROTOCOLS)),
+                                       .n_pes = n_pes,
+                                       .pes_per_node = 1 + (n_pes + i) % 4,
+                                       .ordering = (enum perseus_ordering)(i / N_PROTOCOLS)};
+            layer.config.experts = 13;
+            layer_case_run(&layer);
+        }
+    }
+}
+
+static void soak_edges(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_PROTOCOLS * PERSEUS_ORDERING_COUNT; i++) {
+        run_edges(protocol_of(i % N_PROTOCOLS), (enum perseus_ordering)(i / N_PROTOCOLS));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest soak[] = {
+        cmocka_unit_test(soak_models),
+        cmocka_unit_test(soak_sizes),
+        cmocka_unit_test(soak_edges),
+    };
+    if (argc > 1 && strcmp(argv[1], "soak") == 0) {
+        return cmocka_run_group_tests(soak, NULL, NULL);
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_protocol_and_ordering),
         cmocka_unit_test(test_numbers_of_pes),

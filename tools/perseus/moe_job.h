@@ -102,7 +102,7 @@ struct prs_moe_sample {
     uint32_t wrong_counts;
 };
 
-/* Shared by the driver and the PEs of one job; bench_board.h says why nothing in it is atomic. */
+/* Shared by the driver and the PEs of one job; samples are read when their PE has ended. */
 struct prs_moe_board {
     struct prs_bench_gate gate;
     struct prs_moe_sample *samples; /* behind this struct: [variant][iteration][PE] */

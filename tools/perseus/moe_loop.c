@@ -2,7 +2,6 @@
  * many threads. */
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/rng.h"
 #include "moe/bf16.h"
@@ -26,13 +25,6 @@ struct prs_moe_loop {
     uint32_t n_threads;
     struct loop_thread threads[];
 };
-
-static uint64_t thread_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* More products than these cannot be. */
 static uint32_t products_max(const struct prs_moe_inputs *inputs, const struct perseus_moe *moe)
@@ -146,7 +138,7 @@ static void repeat(struct loop_thread *thread)
 {
     const struct perseus_moe *moe = thread->loop->moe;
     int width = prs_gemm_thread_begin();
-    uint64_t begin_ns = thread_ns();
+    uint64_t begin_ns = prs_thread_cpu_ns();
     thread->status = PERSEUS_OK;
     for (uint32_t i = 0; i < thread->worker->n_products && thread->status == PERSEUS_OK; i++) {
         const struct prs_product *product = &thread->worker->products[i];
@@ -154,7 +146,7 @@ static void repeat(struct loop_thread *thread)
         thread->status = multiply(&thread->bench, &moe->experts[product->expert], product->rows,
                                   is_shared ? PERSEUS_MOE_F32 : moe->plan.config.wire_dtype);
     }
-    thread->ns = thread_ns() - begin_ns;
+    thread->ns = prs_thread_cpu_ns() - begin_ns;
     prs_gemm_thread_end(width);
 }
 

@@ -24,9 +24,10 @@ static void print_head(const struct prs_moe_setup *setup, const struct prs_moe_i
            config->intermediate, config->experts, config->top_k, config->shared_experts,
            types[config->weight_dtype], types[config->wire_dtype]);
     printf(
-        "%u nodes x %u PEs (%u thread%s and a proxy each), %u tokens each, routing %s (%llu rows "
-        "dropped); %s, provider %s%s%s\n",
-        setup->nodes, setup->pes_per_node, threads, threads > 1 ? "s" : "", config->tokens_max,
+        "%u node%s x %u PEs (%u thread%s%s each), %u tokens each, routing %s (%llu rows dropped); "
+        "%s, provider %s%s%s\n",
+        setup->nodes, setup->nodes > 1 ? "s" : "", setup->pes_per_node, threads,
+        threads > 1 ? "s" : "", setup->nodes > 1 ? " and a proxy" : "", config->tokens_max,
         setup->routing, (unsigned long long)inputs->dropped, results->fabric, results->provider,
         setup->link != NULL ? ", link " : "", setup->link != NULL ? setup->link : "");
     printf("ordering: drain against %s (%s)\n\n", perseus_ordering_name(results->best),
@@ -86,7 +87,14 @@ static bool print_table(const struct prs_moe_setup *setup, const struct prs_moe_
     return is_told;
 }
 
-/* One line: what the bottleneck was, and which lever removed it. */
+/* What a forward's time is spent on: its communication, or, that taken away, its experts. */
+static void print_rest(const struct prs_moe_result *result)
+{
+    printf("Of the %.2f ms of a whole forward, %s takes the most.\n", result->total,
+           result->comm > result->total / 2 ? "communication" : "computing experts");
+}
+
+/* In plain words: what the bottleneck was, which lever removed it, and what the next one is. */
 static void print_verdict(const struct prs_moe_results *results)
 {
     const struct prs_moe_result *vanilla = &results->variant[PRS_MOE_VANILLA];
@@ -94,30 +102,36 @@ static void print_verdict(const struct prs_moe_results *results)
     const struct prs_moe_result *ordered = &results->variant[PRS_MOE_COUPLED_BEST];
     const struct prs_moe_result *both = &results->variant[PRS_MOE_PERSEUS];
     const struct prs_moe_result *ceiling = &results->variant[PRS_MOE_CEILING];
-    if (!both->is_run) {
-        printf("\nThis fabric keeps no ordering better than drain; decoupled signaling alone makes "
-               "communication %.1f times as fast.\n",
-               vanilla->comm / grouped->comm);
+    bool has_best = both->is_run;
+    const struct prs_moe_result *best = has_best ? both : grouped;
+    double gain = vanilla->comm / best->comm;
+    if (!has_best) {
+        printf("\nNo ordering but drain was asked for, or is kept here: decoupled signaling is the "
+               "only "
+               "lever.");
+    }
+    if (gain < 1.1 || vanilla->drains == 0) {
+        printf("\nSignaling was no bottleneck: communication takes %.2f ms in the vanilla way and "
+               "%.2f ms with %s.\n",
+               vanilla->comm, best->comm, has_best ? "both levers" : "decoupled signaling");
+        print_rest(best);
         return;
     }
-    double gain = vanilla->comm / both->comm;
-    if (gain < 1.1) {
-        printf("\nSignaling was no bottleneck here: communication takes %.2f ms in the vanilla way "
-               "and "
-               "%.2f ms with both levers.\n",
-               vanilla->comm, both->comm);
-        return;
-    }
-    bool is_fence_count = grouped->comm < ordered->comm;
-    const struct prs_moe_result *alone = is_fence_count ? grouped : ordered;
     printf(
         "\nThe bottleneck was the fence of every put-with-signal: %.0f drains held up the proxies "
-        "for %.2f ms each of a forward.\n%s alone makes communication %.1f times as fast, both "
-        "levers %.1f times: %.2f instead of %.2f ms, %.2f times the put-only ceiling.\n",
-        vanilla->drains, vanilla->stall,
-        is_fence_count ? "Decoupled signaling (fewer fences)"
-                       : "Ordering without a drain (cheap fences)",
-        vanilla->comm / alone->comm, gain, both->comm, vanilla->comm, both->comm / ceiling->comm);
+        "for %.2f ms each of a forward.\n",
+        vanilla->drains, vanilla->stall);
+    bool is_fence_count = !has_best || grouped->comm < ordered->comm;
+    printf("%s alone makes communication %.1f times as fast",
+           is_fence_count ? "Decoupled signaling (fewer fences)"
+                          : "Ordering without a drain (cheap fences)",
+           vanilla->comm / (is_fence_count ? grouped : ordered)->comm);
+    if (has_best) {
+        printf(", both levers %.1f times", gain);
+    }
+    printf(": %.2f instead of %.2f ms, %.2f times the put-only ceiling.\n", best->comm,
+           vanilla->comm, best->comm / ceiling->comm);
+    print_rest(best);
 }
 
 bool prs_moe_print(const struct prs_moe_setup *setup, const struct prs_moe_inputs *inputs,
