@@ -100,6 +100,18 @@ class MoeTest(ProgramTest):
                                        f"trace:{SOURCE}/data/gpt_oss_20b_topk_ids_slice.npy")
             self.check(document)
 
+    def test_capacity(self):
+        """Of 40 rows for each of three experts, 10 from each PE, ceil(0.5 * 10 * 3 / 12) = 2 get through."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "trace.csv")
+            with open(path, "w", encoding="ascii") as file:
+                file.write("3,7,11\n" * 40)
+            document, done = self.json_of("moe", *SMALL, "--tokens", 10, "--nodes", 2, "--capacity-factor", 0.5,
+                                          "--routing", f"trace:{path}")
+            self.check(document)
+            self.assertEqual(document["rows_dropped"], 4 * 3 * (10 - 2))
+            self.assertIn("96 rows dropped", done.stdout)
+
     def test_orderings(self):
         for ordering in ("drain-peer", "deferred", "fifo", "counted"):
             with self.subTest(ordering=ordering):
@@ -119,19 +131,22 @@ class MoeTest(ProgramTest):
     def test_weights_from_a_file(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "model.safetensors")
-            tensors, data = {}, b""
-            for expert in range(12):
-                for name, shape in (("gate_proj", [48, 64]), ("up_proj", [48, 64]), ("down_proj", [64, 48])):
-                    size = shape[0] * shape[1] * 2
-                    tensors[f"model.layers.7.mlp.experts.{expert}.{name}.weight"] = {
-                        "dtype": "BF16", "shape": shape, "data_offsets": [len(data), len(data) + size]}
-                    data += bytes([expert, 0x3c]) * (size // 2)
-            header = json.dumps(tensors).encode()
-            with open(path, "wb") as file:
-                file.write(len(header).to_bytes(8, "little") + header + data)
             words = ("moe", *SMALL, "--nodes", 2, "--weights", path, "--weights-layer")
-            document, _ = self.json_of(*words, 7)
-            self.check(document)
+            for dtype, item in (("F32", b"\0\0"), ("BF16", b"")):
+                tensors, data = {}, b""
+                for expert in range(12):
+                    for name, shape in (("gate_proj", [48, 64]), ("up_proj", [48, 64]), ("down_proj", [64, 48])):
+                        values = (item + bytes([expert, 0x3c])) * (shape[0] * shape[1])
+                        tensors[f"model.layers.7.mlp.experts.{expert}.{name}.weight"] = {
+                            "dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+                        data += values
+                header = json.dumps(tensors).encode()
+                with open(path, "wb") as file:
+                    file.write(len(header).to_bytes(8, "little") + header + data)
+                for own in ("f32", "bf16"):
+                    with self.subTest(file=dtype, layer=own):
+                        document, _ = self.json_of(*words, 7, "--dtype", own)
+                        self.check(document, 1e-5 if own == "f32" else 1e-2)
             self.assertIn("model.layers.0.mlp.experts.0.gate_proj.weight", self.fails(1, *words, 0).stderr)
             os.truncate(path, os.path.getsize(path) - 1)
             self.assertIn("truncated", self.fails(1, *words, 7).stderr)

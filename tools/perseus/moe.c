@@ -299,7 +299,7 @@ static bool run(struct prs_moe_setup *setup)
                        prs_moe_measure(setup, &inputs, &progress, &results);
     prs_progress_finish(&progress);
     bool is_well = is_measured && prs_moe_print(setup, &inputs, &need, &results) &&
-                   prs_moe_write_json(setup, &need, &results);
+                   prs_moe_write_json(setup, &inputs, &need, &results);
     for (int i = 0; i < PRS_MOE_VARIANT_COUNT && is_measured; i++) {
         if (!results.variant[i].is_right) {
             fprintf(stderr, "perseus moe: a variant's result is wrong; its row says so\n");

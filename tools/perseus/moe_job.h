@@ -169,8 +169,8 @@ bool prs_moe_measure(const struct prs_moe_setup *setup, const struct prs_moe_inp
 /* False if something could not be written. */
 bool prs_moe_print(const struct prs_moe_setup *setup, const struct prs_moe_inputs *inputs,
                    const struct prs_moe_need *need, const struct prs_moe_results *results);
-bool prs_moe_write_json(const struct prs_moe_setup *setup, const struct prs_moe_need *need,
-                        const struct prs_moe_results *results);
+bool prs_moe_write_json(const struct prs_moe_setup *setup, const struct prs_moe_inputs *inputs,
+                        const struct prs_moe_need *need, const struct prs_moe_results *results);
 
 /* ---- memory ---- */
 

@@ -94,7 +94,7 @@ static void verify(const struct moe_pe *self, struct prs_moe_sample *sample)
 {
     const struct prs_moe_setup *setup = self->turn->setup;
     uint32_t experts = setup->config.experts, first, count;
-    uint64_t sent = 0, received = 0;
+    uint64_t sent = 0, received = 0, chosen = 0;
     if (self->expected != NULL) {
         prs_reference_compare(self->y, self->expected,
                               (size_t)self->turn->inputs->tokens * setup->config.hidden,
@@ -108,8 +108,12 @@ static void verify(const struct moe_pe *self, struct prs_moe_sample *sample)
             received += expert >= first && expert < first + count ? counts[expert] : 0;
         }
     }
-    sample->wrong_counts =
-        (sample->layer.rows_sent != sent) + (sample->layer.rows_received != received);
+    for (size_t i = 0; i < (size_t)self->turn->inputs->tokens * setup->config.top_k; i++) {
+        chosen += self->ids[i] >= 0;
+    }
+    sample->wrong_counts = (sample->layer.rows_sent != sent) +
+                           (sample->layer.rows_received != received) +
+                           (sample->layer.rows_dropped != chosen - sent);
 }
 
 /* The counts of the last forward alone. */

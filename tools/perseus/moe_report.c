@@ -183,8 +183,8 @@ static json_t *variant_json(const struct prs_moe_setup *setup,
     return object;
 }
 
-bool prs_moe_write_json(const struct prs_moe_setup *setup, const struct prs_moe_need *need,
-                        const struct prs_moe_results *results)
+bool prs_moe_write_json(const struct prs_moe_setup *setup, const struct prs_moe_inputs *inputs,
+                        const struct prs_moe_need *need, const struct prs_moe_results *results)
 {
     const struct perseus_moe_config *config = &setup->config;
     json_t *variants = json_array();
@@ -208,6 +208,7 @@ bool prs_moe_write_json(const struct prs_moe_setup *setup, const struct prs_moe_
     json_object_set_new(document, "pes", json_integer(prs_moe_setup_pes(setup)));
     json_object_set_new(document, "tokens_per_pe", json_integer(config->tokens_max));
     json_object_set_new(document, "routing", json_string(setup->routing));
+    json_object_set_new(document, "rows_dropped", json_integer((json_int_t)inputs->dropped));
     json_object_set_new(document, "fabric", json_string(results->fabric));
     json_object_set_new(document, "provider", json_string(results->provider));
     json_object_set_new(document, "link",
