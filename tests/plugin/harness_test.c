@@ -24,6 +24,7 @@ static const struct lane lanes[] = {
     {"fifo-fence", "loopback", "", "fifo", "seed=%llu,reorder=1,again=0.1", false, 12, false},
     {"staged", "loopback", "", "fifo", "seed=%llu,reorder=1,again=0.1", false, 12, false},
     {"staged-deferred", "loopback", "", "deferred", SHUFFLED, false, 12, false},
+    {"staged-drain", "loopback", "", "drain", SHUFFLED, false, 6, false},
     {"nic-fence", "loopback", "", "nic-fence", SHUFFLED, false, 12, false},
     {"deferred", "loopback", "", "deferred", SHUFFLED, false, 12, false},
     {"counted", "loopback", "", "counted", SHUFFLED, false, 12, false},

@@ -1,7 +1,7 @@
 /*
  * The GPU program: nvshmem_gpu RANK SIZE ID_FILE PART... with parts sweep, alltoall, checks.
  *
- * Options by environment: ITERATIONS (5), BYTES_MAX of one round of the sweep (128 MiB). Exit code 0 if nothing failed.
+ * Options by environment: ITERATIONS (15), BYTES_MAX of one round of the sweep (128 MiB). Exit code 0 if nothing failed.
  */
 #include "job.h"
 
@@ -70,7 +70,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s RANK SIZE ID_FILE PART...\n", argv[0]);
         return 2;
     }
-    struct job job = {atoi(argv[1]), atoi(argv[2]), (int)number_from("ITERATIONS", 5),
+    struct job job = {atoi(argv[1]), atoi(argv[2]), (int)number_from("ITERATIONS", 15),
                       number_from("BYTES_MAX", 128 << 20), 0};
     int gpus = 0;
     CUDA_CHECK(cudaGetDeviceCount(&gpus));
