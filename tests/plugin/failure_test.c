@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include <dlfcn.h>
+#include <sys/resource.h>
 #include <fcntl.h>
 #include <net/if.h>
 #include <sched.h>
@@ -256,12 +257,20 @@ static void test_locked_memory_limit_is_named(void **state)
                                    .cuda = &fake_cuda_table,
                                    .memory = &fake_cuda_memory,
                                    .body = ears_nothing};
+    struct rlimit before, low;
+    assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &before), 0);
+    low = before;
+    low.rlim_cur = 65536;
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &low), 0);
     ears_open(&ears);
     int failures = host_run(&spec);
     assert_int_equal(ears_close(&ears, text, sizeof text), 2); /* a line for each PE */
-    assert_int_equal(failures, 2);
-    assert_int_equal(ears_count(text, "raise the locked-memory limit (ulimit -l, now "), 2);
+    setrlimit(RLIMIT_MEMLOCK, &before);
     fake_cuda_refuse_pinning(false);
+    assert_int_equal(failures, 2);
+    assert_int_equal(ears_count(text, "bytes for staging (error 1): raise the locked-memory limit "
+                                      "(ulimit -l, now 65536 bytes), or lower PERSEUS_STAGE_BYTES"),
+                     2);
 }
 
 /* ---- bad calls ---- */

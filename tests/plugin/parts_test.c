@@ -8,6 +8,7 @@
 
 #include "amo.h"
 #include "handle.h"
+#include "plugin.h"
 #include "sequence.h"
 #include "stage_ring.h"
 #include "status.h"
@@ -281,6 +282,48 @@ static void test_unsound_slots_are_seen(void **state)
     }
 }
 
+/* ---- a fabric that cannot pin ---- */
+
+struct unpinnable {
+    struct prs_fabric base;
+    const struct prs_log *log;
+};
+
+static enum perseus_status cannot_pin(struct prs_fabric *fabric, void *base, size_t bytes,
+                                      enum prs_memory_kind kind, struct prs_region **out)
+{
+    (void)kind;
+    (void)out;
+    return prs_fail(((struct unpinnable *)fabric)->log, PERSEUS_OUT_OF_MEMORY,
+                    "cannot register %zu bytes at %p", bytes, base);
+}
+
+static void test_what_cannot_be_pinned_is_refused_in_the_fabrics_own_words(void **state)
+{
+    (void)state;
+    struct heard heard = {0};
+    struct prs_plugin plugin = {.log = {.fn = hear, .user = &heard, .pe = 0}};
+    const struct prs_fabric_ops ops = {.region_register = cannot_pin};
+    struct unpinnable fabric = {.base = {.ops = &ops}, .log = &plugin.log};
+    for (int side = 0; side < PRS_SIDE_COUNT; side++) {
+        plugin.routes[side].fabric = &fabric.base;
+        pthread_mutex_init(&plugin.routes[side].lock, NULL);
+    }
+    unsigned char buffer[4096], blob[PRS_ABI_HANDLE_BYTES] = {0};
+    for (int again = 1; again <= 2; again++) { /* nothing of the first try stays */
+        assert_int_equal(prs_memory_register(&plugin, buffer, sizeof buffer, true, blob),
+                         PERSEUS_OUT_OF_MEMORY);
+        assert_int_equal(heard.count, again);
+        assert_non_null(strstr(heard.text, "cannot register 4096 bytes"));
+        assert_int_equal(plugin.memory.count, 0);
+        assert_int_equal(blob[0], 0);
+    }
+    prs_memory_finish(&plugin);
+    for (int side = 0; side < PRS_SIDE_COUNT; side++) {
+        pthread_mutex_destroy(&plugin.routes[side].lock);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -295,6 +338,7 @@ int main(void)
         cmocka_unit_test(test_padding_fills_a_lap),
         cmocka_unit_test(test_marks_pass_in_order_and_never_early),
         cmocka_unit_test(test_unsound_slots_are_seen),
+        cmocka_unit_test(test_what_cannot_be_pinned_is_refused_in_the_fabrics_own_words),
     };
     return cmocka_run_group_tests_name("NVSHMEM transport parts", tests, NULL, NULL);
 }
