@@ -345,6 +345,10 @@ static void outlive_kernel(struct host_pe *pe, void *argument)
           device_put_signal(pe, other, 8192, pe->heap, 4096, 64, 1, PRS_ABI_AMO_SIGNAL_SET) == 0);
     CHECK(pe, device_wait(pe, 64, 1));
     CHECK(pe, host_quiet(pe, true, other) == 0); /* it has what was sent */
+    for (int i = 0; i < 200; i++) {              /* and knows that this PE has what it sent */
+        CHECK(pe, host_progress(pe) == 0);
+        usleep(1000);
+    }
 }
 
 static void outlive(struct host_pe *pe, void *argument)
@@ -373,10 +377,11 @@ static void test_dead_peer_is_one_line_and_no_hang(void **state)
                                        .processes = true,
                                        .body = outlive,
                                        .argument = &lives_us};
-        ears_run(&spec, text, sizeof text);
-        if (ears_count(text, "peer PE 2 is lost") != 2) {
+        int lines = ears_run(&spec, text, sizeof text);
+        if (lines != 2 || ears_count(text, "peer PE 2 is lost") != 2) {
             print_error("lived %u us: %s", lives_us, text);
         }
+        assert_int_equal(lines, 2);
         assert_int_equal(ears_count(text, "peer PE 2 is lost"), 2); /* by each survivor, once */
     }
     unsetenv("PERSEUS_TIMEOUT_MS");
