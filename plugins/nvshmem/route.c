@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fabric/registry.h"
 #include "fabric/word.h"
@@ -15,10 +16,21 @@
 
 /* ---- life ---- */
 
+/* A lost peer is told by the ordering engine, which knows its PE; the fabric numbers connections. It knows the
+ * cause, for who asks for more. */
+static void from_fabric(void *user, enum perseus_log_level level, const char *text)
+{
+    const struct prs_log *log = user;
+    bool is_loss = strncmp(text, "peer ", 5) == 0 && strstr(text, " is lost: ") != NULL;
+    prs_log(log, is_loss ? PERSEUS_LOG_INFO : level, "%s", text);
+}
+
 static enum perseus_status open_fabric(struct prs_route *route, const struct prs_settings *settings)
 {
-    const struct prs_log *log = &route->plugin->log;
+    struct prs_log *log = &route->plugin->log;
     const struct prs_fabric_ops *ops = NULL;
+    route->fabric_log =
+        (struct prs_log){.fn = from_fabric, .user = log, .level = log->level, .pe = -1};
     enum perseus_status status = prs_fabric_find(settings->fabric, log, &ops);
     if (status != PERSEUS_OK) {
         return status;
@@ -28,7 +40,7 @@ static enum perseus_status open_fabric(struct prs_route *route, const struct prs
         .bind = settings->bind,
         .memory_kinds = PRS_MEMORY_HOST,
         .want_atomics = settings->native_atomics,
-        .log = log,
+        .log = &route->fabric_log,
         .clock = prs_clock_monotonic(),
     };
     struct prs_fabric *fabric = NULL;

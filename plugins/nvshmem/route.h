@@ -47,6 +47,7 @@ struct prs_route {
     enum prs_side side;
     pthread_mutex_t lock;
     _Atomic uint32_t waiting; /* threads that want the lock: whoever loops under it lets them in */
+    struct prs_log fabric_log;
     struct prs_fabric *fabric;
     struct prs_endpoint *endpoint;
     enum perseus_ordering ordering;

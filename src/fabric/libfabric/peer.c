@@ -188,10 +188,9 @@ void prs_lf_peer_lose(struct prs_lf_endpoint *endpoint, uint32_t index, const ch
         return;
     }
     peer->lost = true;
-    /* An error to whoever knows which PE it is; here only the cause. */
-    prs_log(prs_lf_log(endpoint), PERSEUS_LOG_INFO,
-            "connection %u is lost: %s (%s); %s; nothing more is sent there", index, why,
-            endpoint->base.fabric->caps.provider, prs_lf_advice(PERSEUS_PEER_LOST));
+    prs_fail(prs_lf_log(endpoint), PERSEUS_PEER_LOST,
+             "peer %u is lost: %s (%s); %s; nothing more is sent to it", index, why,
+             endpoint->base.fabric->caps.provider, prs_lf_advice(PERSEUS_PEER_LOST));
 }
 
 /* What the provider still has of an ended peer it will not return: stranded (context.h). */
