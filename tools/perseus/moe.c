@@ -16,7 +16,7 @@
 #include "tool_log.h"
 
 enum {
-    CUT = 10, /* of the default model's intermediate size: what two cores can do */
+    CUT = 8, /* of the default model's intermediate size: what two cores can do */
     PROCESSORS_BY_CORES = INT_MAX
 };
 #define DEFAULT_MODEL   "gpt-oss-20b"
@@ -195,7 +195,7 @@ static void fill_options(struct options *o, struct prs_option *out)
         {"model", "NAME",
          "gpt-oss-20b, gpt-oss-120b, qwen3-30b, qwen3-235b, deepseek-v3,\n"
          "llama4-scout, mixtral-8x7b, in full size (without: gpt-oss-20b\n"
-         "with a tenth of its intermediate size)",
+         "with an eighth of its intermediate size)",
          parse_model, &setup->model},
         {"hidden", "N", "instead of the model's", prs_parse_count, &o->hidden},
         {"intermediate", "N", "instead of the model's", prs_parse_count, &o->intermediate},
