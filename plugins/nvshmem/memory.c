@@ -102,8 +102,10 @@ static enum perseus_status register_chunk(struct prs_plugin *plugin, struct prs_
                                           struct prs_handle *handle)
 {
     enum perseus_status status = grow(plugin);
-    bool direct = !chunk->device && !plugin->stage_host;
-    for (int side = 0; side < PRS_SIDE_COUNT && status == PERSEUS_OK && direct; side++) {
+    for (int side = 0; side < PRS_SIDE_COUNT && status == PERSEUS_OK && !chunk->device; side++) {
+        if (plugin->stage_host && side != PRS_SIDE_PROXY) {
+            continue; /* staging is the proxy's; what passes its rings by, too */
+        }
         status = register_side(plugin, chunk, (enum prs_side)side, handle);
         if (status != PERSEUS_OK) {
             unregister(plugin, chunk);

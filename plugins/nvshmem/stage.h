@@ -16,6 +16,11 @@
  * and replies (of gets and fetches) have rings of their own: replies never wait for requests, so
  * two PEs that ask each other for much do not block each other.
  *
+ * A large put between system memories would be copied twice more than needed. It passes the rings by
+ * (stage_bulk.c): the fabric carries it to its destination, before its slot. It may not overtake what is
+ * in front of it, either, so it leaves when the receiver is done with all slots before it that hold
+ * anything.
+ *
  * Words: the receiver publishes how far it has taken ("done": room, and completion for quiet), one
  * message at a time. Memory: 5/2 of PERSEUS_STAGE_BYTES for each PE.
  *
@@ -50,6 +55,22 @@ struct prs_staging_out {
     struct prs_marks marks;       /* of the outgoing lane */
 };
 
+#define PRS_STAGING_BULKS 32
+
+/* A put that takes the place of its slot. */
+struct prs_staging_bulk {
+    uint64_t position; /* of the slot */
+    uint64_t after;    /* the receiver must be done with slots below */
+    struct prs_request put;
+};
+
+struct prs_staging_bulks {
+    struct prs_staging_bulk waiting[PRS_STAGING_BULKS];
+    uint32_t first, count;
+    uint64_t after; /* end of the newest slot that holds something */
+    bool open;      /* one was posted since the last fence */
+};
+
 struct prs_staging_in {
     unsigned char *ring;
     uint64_t head, done, told; /* taken, finished, published */
@@ -62,6 +83,7 @@ struct prs_staging_peer {
     bool lost;
     struct prs_staging_out out[PRS_STAGE_WAYS];
     struct prs_staging_in in[PRS_STAGE_WAYS];
+    struct prs_staging_bulks bulks;
     uint64_t asked, answered; /* gets and fetches, and the replies to them that were taken */
 };
 
@@ -132,6 +154,11 @@ void prs_staging_knock(struct prs_staging *stage, int pe, uint32_t idle);
 enum perseus_status prs_staging_take(struct prs_staging *stage, int pe, enum prs_staging_way way,
                                      bool *did);
 /* stage_out.c */
+/* How far `pe` is with what it was sent. */
+uint64_t prs_staging_peer_done(const struct prs_staging *stage, int pe, enum prs_staging_way way);
+/* Reserves a request, waiting for room, also for a bulk put. */
+enum perseus_status prs_staging_request(struct prs_staging *stage, int pe, uint64_t payload_bytes,
+                                        struct prs_slot **out);
 /* Into a slot: at once, or (`device`) as a copy of the outgoing lane. */
 enum perseus_status prs_staging_load(struct prs_staging *stage, void *slot, const void *source,
                                      size_t bytes, bool device);
@@ -143,6 +170,17 @@ struct prs_slot *prs_staging_reserve(struct prs_staging *stage, int pe, enum prs
 void prs_staging_commit(struct prs_staging *stage, int pe, enum prs_staging_way way, bool copied);
 enum perseus_status prs_staging_send(struct prs_staging *stage, int pe, enum prs_staging_way way,
                                      bool *did);
+/* stage_bulk.c */
+struct prs_transfer;
+bool prs_staging_is_bulk(const struct prs_staging *stage, const struct prs_transfer *piece);
+enum perseus_status prs_staging_put_bulk(struct prs_staging *stage, int pe,
+                                         const struct prs_transfer *piece);
+/* The one whose slot comes first; NULL: none. */
+const struct prs_staging_bulk *prs_staging_next_bulk(const struct prs_staging *stage, int pe);
+/* All slots before its own have been posted. AGAIN: it has to wait. */
+enum perseus_status prs_staging_send_bulk(struct prs_staging *stage, int pe);
+/* What is posted next is seen after the bulk puts posted so far. */
+enum perseus_status prs_staging_fence_bulk(struct prs_staging *stage, int pe);
 /* stage.c: where things lie. */
 const struct prs_staging_words *prs_staging_words_from(const struct prs_staging *stage, int pe);
 uint64_t prs_staging_in_offset(const struct prs_staging *stage, int pe, enum prs_staging_way way);

@@ -227,6 +227,7 @@ static enum perseus_status take_one(struct arrival *arrival, enum prs_staging_wa
     case PRS_SLOT_GET:
         return take_get(arrival);
     case PRS_SLOT_PADDING:
+    case PRS_SLOT_BULK:
         return PERSEUS_OK;
     }
     arrival->stage->peers[arrival->pe].answered += way == PRS_STAGE_REPLY;

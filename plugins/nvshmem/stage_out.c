@@ -6,7 +6,7 @@
 
 /* ---- slots ---- */
 
-static uint64_t peer_done(const struct prs_staging *stage, int pe, enum prs_staging_way way)
+uint64_t prs_staging_peer_done(const struct prs_staging *stage, int pe, enum prs_staging_way way)
 {
     /* Acquire pairs with the fabric's delivery: the peer has read all slots below. */
     return atomic_load_explicit(&prs_staging_words_from(stage, pe)->way[way].done,
@@ -19,7 +19,7 @@ struct prs_slot *prs_staging_reserve(struct prs_staging *stage, int pe, enum prs
     struct prs_staging_out *out = &stage->peers[pe].out[way];
     uint64_t ring_bytes = stage->ring_bytes[way], span = prs_slot_span(payload_bytes);
     uint64_t padding = prs_ring_padding(out->tail, span, ring_bytes);
-    if (out->tail + padding + span - peer_done(stage, pe, way) > ring_bytes) {
+    if (out->tail + padding + span - prs_staging_peer_done(stage, pe, way) > ring_bytes) {
         return NULL;
     }
     if (padding > 0) {
@@ -38,18 +38,21 @@ void prs_staging_commit(struct prs_staging *stage, int pe, enum prs_staging_way 
     const struct prs_slot *slot =
         (const struct prs_slot *)(const void *)(out->ring + out->tail % stage->ring_bytes[way]);
     out->tail += slot->span;
+    if (way == PRS_STAGE_REQUEST && slot->kind != PRS_SLOT_BULK) {
+        stage->peers[pe].bulks.after = out->tail;
+    }
     prs_marks_add(&out->marks, out->tail, copied ? stage->out.issued : 0, stage->out.recorded);
 }
 
-/* Reserves a request, waiting for room. */
-static enum perseus_status request(struct prs_staging *stage, int pe, uint64_t payload_bytes,
-                                   struct prs_slot **out)
+enum perseus_status prs_staging_request(struct prs_staging *stage, int pe, uint64_t payload_bytes,
+                                        struct prs_slot **out)
 {
     struct prs_route *route = &stage->plugin->routes[PRS_SIDE_PROXY];
     struct prs_patience patience = {0};
     enum perseus_status status = prs_cuda_enter(stage->cuda);
     while (status == PERSEUS_OK && !stage->peers[pe].lost) {
-        *out = prs_staging_reserve(stage, pe, PRS_STAGE_REQUEST, payload_bytes);
+        bool is_full = stage->peers[pe].bulks.count == PRS_STAGING_BULKS;
+        *out = is_full ? NULL : prs_staging_reserve(stage, pe, PRS_STAGE_REQUEST, payload_bytes);
         if (*out != NULL) {
             atomic_fetch_add_explicit(&route->submitted, 1, memory_order_relaxed);
             return PERSEUS_OK;
@@ -88,7 +91,7 @@ enum perseus_status prs_staging_put(struct prs_staging *stage, int pe, uint64_t 
     while (bytes > 0) {
         uint64_t most = piece_max(stage, PRS_STAGE_REQUEST), piece = bytes < most ? bytes : most;
         struct prs_slot *slot;
-        enum perseus_status status = request(stage, pe, piece, &slot);
+        enum perseus_status status = prs_staging_request(stage, pe, piece, &slot);
         if (status == PERSEUS_OK) {
             status = prs_staging_load(stage, slot + 1, source, piece, chunk->device);
         }
@@ -110,7 +113,7 @@ enum perseus_status prs_staging_put_value(struct prs_staging *stage, int pe, uin
                                           uint64_t value, uint32_t bytes)
 {
     struct prs_slot *slot;
-    enum perseus_status status = request(stage, pe, 0, &slot);
+    enum perseus_status status = prs_staging_request(stage, pe, 0, &slot);
     if (status == PERSEUS_OK) {
         slot->kind = PRS_SLOT_VALUE;
         slot->address = address;
@@ -131,7 +134,7 @@ enum perseus_status prs_staging_get(struct prs_staging *stage, int pe, uint64_t 
     while (bytes > 0) {
         uint64_t most = piece_max(stage, PRS_STAGE_REPLY), piece = bytes < most ? bytes : most;
         struct prs_slot *slot;
-        enum perseus_status status = request(stage, pe, 0, &slot);
+        enum perseus_status status = prs_staging_request(stage, pe, 0, &slot);
         if (status != PERSEUS_OK) {
             return status;
         }
@@ -152,7 +155,7 @@ enum perseus_status prs_staging_amo(struct prs_staging *stage, int pe, uint64_t 
                                     const struct prs_amo *amo, void *result)
 {
     struct prs_slot *slot;
-    enum perseus_status status = request(stage, pe, 0, &slot);
+    enum perseus_status status = prs_staging_request(stage, pe, 0, &slot);
     if (status != PERSEUS_OK) {
         return status;
     }
@@ -172,7 +175,8 @@ static bool is_settled(const struct prs_staging *stage, int pe)
 {
     const struct prs_staging_peer *peer = &stage->peers[pe];
     const struct prs_staging_in *replies = &peer->in[PRS_STAGE_REPLY];
-    return peer_done(stage, pe, PRS_STAGE_REQUEST) >= peer->out[PRS_STAGE_REQUEST].tail &&
+    return prs_staging_peer_done(stage, pe, PRS_STAGE_REQUEST) >=
+               peer->out[PRS_STAGE_REQUEST].tail &&
            peer->answered >= peer->asked && replies->done == replies->head;
 }
 
@@ -198,42 +202,58 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-enum perseus_status prs_staging_send(struct prs_staging *stage, int pe, enum prs_staging_way way,
-                                     bool *did)
+/* Slots up to `end`, and the word that tells of them. */
+static enum perseus_status send_slots(struct prs_staging *stage, int pe, enum prs_staging_way way,
+                                      uint64_t end)
 {
     struct prs_staging_peer *peer = &stage->peers[pe];
     struct prs_staging_out *out = &peer->out[way];
     uint64_t most = stage->plugin->op_bytes_max / PRS_SLOT_ALIGN * PRS_SLOT_ALIGN;
+    uint64_t offset = out->posted % stage->ring_bytes[way];
+    uint64_t bytes = least(least(end - out->posted, stage->ring_bytes[way] - offset), most);
     int self = stage->plugin->my_pe;
+    const struct prs_request put = {
+        .kind = PRS_REQUEST_PUT_SIGNAL,
+        .op = PERSEUS_SIGNAL_SET,
+        .peer = (uint32_t)pe,
+        .token = PRS_ORDER_NO_TOKEN,
+        .local = prs_window_region(stage->window),
+        .local_offset = (uint64_t)(out->ring - stage->arena) + offset,
+        .remote = peer->arena,
+        .remote_offset = prs_staging_in_offset(stage, self, way) + offset,
+        .bytes = bytes,
+        .signal_remote = peer->arena,
+        .signal_offset = prs_staging_tail_offset(self, way),
+        .value = out->posted + bytes,
+    };
+    enum perseus_status status =
+        prs_orderer_submit(stage->plugin->routes[PRS_SIDE_PROXY].orderer, &put);
+    if (status == PERSEUS_OK) {
+        out->posted += bytes;
+    }
+    return status;
+}
+
+enum perseus_status prs_staging_send(struct prs_staging *stage, int pe, enum prs_staging_way way,
+                                     bool *did)
+{
+    struct prs_staging_out *out = &stage->peers[pe].out[way];
+    enum perseus_status status = PERSEUS_OK;
     prs_marks_pass(&out->marks, stage->out.done, &out->ready);
     if (out->ready < out->tail && out->ready - out->posted < SEND_BYTES_MIN) {
         return PERSEUS_OK; /* more is on its way out of the GPU: one message for all of it */
     }
-    while (out->posted < out->ready) {
-        uint64_t offset = out->posted % stage->ring_bytes[way];
-        uint64_t bytes =
-            least(least(out->ready - out->posted, stage->ring_bytes[way] - offset), most);
-        const struct prs_request put = {
-            .kind = PRS_REQUEST_PUT_SIGNAL,
-            .op = PERSEUS_SIGNAL_SET,
-            .peer = (uint32_t)pe,
-            .token = PRS_ORDER_NO_TOKEN,
-            .local = prs_window_region(stage->window),
-            .local_offset = (uint64_t)(out->ring - stage->arena) + offset,
-            .remote = peer->arena,
-            .remote_offset = prs_staging_in_offset(stage, self, way) + offset,
-            .bytes = bytes,
-            .signal_remote = peer->arena,
-            .signal_offset = prs_staging_tail_offset(self, way),
-            .value = out->posted + bytes,
-        };
-        enum perseus_status status =
-            prs_orderer_submit(stage->plugin->routes[PRS_SIDE_PROXY].orderer, &put);
-        if (status != PERSEUS_OK) {
-            return status == PERSEUS_AGAIN ? PERSEUS_OK : status;
+    while (out->posted < out->ready && status == PERSEUS_OK) {
+        const struct prs_staging_bulk *bulk =
+            way == PRS_STAGE_REQUEST ? prs_staging_next_bulk(stage, pe) : NULL;
+        if (bulk != NULL && bulk->position == out->posted) {
+            status = prs_staging_send_bulk(stage, pe);
+        } else {
+            status = prs_staging_fence_bulk(stage, pe);
+            uint64_t end = bulk != NULL ? least(bulk->position, out->ready) : out->ready;
+            status = status == PERSEUS_OK ? send_slots(stage, pe, way, end) : status;
         }
-        out->posted += bytes;
-        *did = true;
+        *did |= status == PERSEUS_OK;
     }
-    return PERSEUS_OK;
+    return status == PERSEUS_AGAIN ? PERSEUS_OK : status;
 }

@@ -46,6 +46,8 @@ bool prs_slot_is_sound(const struct prs_slot *slot, uint64_t position, uint64_t 
         return slot->word_bytes == 2 || slot->word_bytes == 4 || slot->word_bytes == 8;
     case PRS_SLOT_GET:
         return slot->bytes > 0;
+    case PRS_SLOT_BULK:
+        return slot->span == sizeof *slot;
     }
     return false;
 }

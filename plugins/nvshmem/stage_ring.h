@@ -20,7 +20,8 @@ enum prs_slot_kind {
     PRS_SLOT_VALUE, /* the low `bytes` of `value`, to `address` */
     PRS_SLOT_ATOMIC,
     PRS_SLOT_FETCH, /* the old value comes back as a VALUE for `back` */
-    PRS_SLOT_GET    /* `bytes` from `address` come back as a PUT to `back` */
+    PRS_SLOT_GET,   /* `bytes` from `address` come back as a PUT to `back` */
+    PRS_SLOT_BULK   /* a put that did not take the ring has arrived before it */
 };
 
 /* Travels as it is between PEs of one build. */

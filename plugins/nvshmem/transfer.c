@@ -122,8 +122,13 @@ static enum perseus_status move_staged(struct prs_plugin *plugin, int pe, int de
         memcpy(&value, piece->local, piece->bytes);
         return prs_staging_put_value(stage, pe, there, value, (uint32_t)piece->bytes);
     }
-    status = is_get(desc) ? prs_staging_get(stage, pe, there, piece->local, piece->bytes)
-                          : prs_staging_put(stage, pe, there, piece->local, piece->bytes);
+    if (is_get(desc)) {
+        status = prs_staging_get(stage, pe, there, piece->local, piece->bytes);
+    } else if (prs_staging_is_bulk(stage, piece)) {
+        status = prs_staging_put_bulk(stage, pe, piece);
+    } else {
+        status = prs_staging_put(stage, pe, there, piece->local, piece->bytes);
+    }
     return status == PERSEUS_OK && is_blocking ? prs_staging_quiet(stage, pe) : status;
 }
 

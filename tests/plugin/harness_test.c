@@ -85,7 +85,7 @@ static int run_lane(const struct lane *lane, uint64_t seed, const char *only)
     set("PERSEUS_ADVERSARY", adversary);
     set("PERSEUS_STAGE_HOST", stage_host_of(lane));
     set("PERSEUS_OFFER_FENCE", strcmp(lane->name, "fifo-fence") == 0 ? "1" : "");
-    set("PERSEUS_STAGE_BYTES", lane->processes ? "" : "64K"); /* small: it wraps and fills */
+    set("PERSEUS_STAGE_BYTES", "64K"); /* small: it wraps and fills */
     int failures = 0;
     for (size_t i = 0; i < sizeof works / sizeof works[0]; i++) {
         if (only != NULL && strcmp(only, works[i].name) != 0) {
@@ -95,7 +95,13 @@ static int run_lane(const struct lane *lane, uint64_t seed, const char *only)
             if (lane->processes && i % 2 == (size_t)major % 2) {
                 continue; /* real providers take a second to start: one interface each will do */
             }
-            struct traffic traffic = {.seed = seed, .rounds = lane->rounds};
+            struct traffic traffic = {
+                .seed = seed,
+                .rounds = lane->rounds,
+                /* Staging, and connections in order, cannot but keep them. */
+                .keeps_puts = lane->device || strcmp(stage_host_of(lane), "1") == 0 ||
+                              strcmp(lane->ordering, "fifo") == 0,
+            };
             const struct host_spec spec = {
                 .file =
                     major == 3 ? "nvshmem_transport_libfabric.so.3" : "nvshmem_transport_ibrc.so.4",

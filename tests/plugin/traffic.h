@@ -8,6 +8,8 @@
 struct traffic {
     uint64_t seed;
     int rounds;
+    bool
+        keeps_puts; /* two large puts keep their order, whatever becomes of the fence between them */
 };
 
 /* Puts with signals from everyone to everyone; payload is checked the moment its signal is seen. */
