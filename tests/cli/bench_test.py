@@ -49,9 +49,13 @@ class BenchTest(ProgramTest):
             return
         self.assertEqual(row["signals"], transfers)
         if row["ordering"].startswith("drain"):
+            # A fence of its own that comes when all puts have arrived is none, and no fence waits then.
             expected = transfers if row["protocol"] == "coupled" else groups
-            self.assertEqual(row["fences"], expected)
-            self.assertEqual(row["drains"], expected)
+            self.assertLessEqual(row["fences"], expected)
+            self.assertLessEqual(row["drains"], row["fences"])
+            if row["protocol"] == "coupled":
+                self.assertEqual(row["fences"], expected)
+                self.assertGreater(row["drains"], 0)
         else:
             self.assertEqual(row["drains"], 0)
         if row["vector"] and row["ordering"] == "fifo":
