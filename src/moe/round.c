@@ -210,7 +210,7 @@ static void prs_round_tell(const struct perseus_moe *moe, const struct prs_round
 
 void prs_round_describe(struct perseus_moe *moe, char *out)
 {
-    strcpy(out, "moe");
+    snprintf(out, PRS_ROUND_TEXT_BYTES, "moe");
     pthread_mutex_lock(&moe->scan_mutex);
     for (uint32_t half = 0; half < PRS_MOE_HALVES; half++) {
         /* Relaxed: the mutex orders it. */

@@ -179,15 +179,16 @@ enum perseus_status prs_moe_loop_run(struct prs_moe_loop *loop, uint64_t *out_ns
 {
     enum perseus_status status = PERSEUS_OK;
     uint64_t sum_ns = 0;
-    if (loop->n_threads == 1) {
-        repeat(&loop->threads[0]);
-    } else {
+    uint32_t n = loop->n_threads;
+    if (n > 1) {
         status = repeat_in_threads(loop);
+    } else {
+        repeat(&loop->threads[0]);
     }
-    for (uint32_t i = 0; i < loop->n_threads && status == PERSEUS_OK; i++) {
+    for (uint32_t i = 0; i < n && status == PERSEUS_OK; i++) {
         sum_ns += loop->threads[i].ns;
         status = loop->threads[i].status;
     }
-    *out_ns = sum_ns / loop->n_threads;
+    *out_ns = n > 1 ? sum_ns / n : sum_ns;
     return status;
 }

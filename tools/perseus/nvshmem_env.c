@@ -41,12 +41,11 @@ static bool print_preload(const char *plugins, const char *transport, int major)
     int first = major != 0 ? major : PRS_NVSHMEM_MAJOR_MIN;
     int last = major != 0 ? major : PRS_NVSHMEM_MAJOR_MAX;
     for (int each = first; each <= last; each++) {
-        if (!prs_nvshmem_file(plugins, transport, each, file)) {
+        if (!prs_nvshmem_file(plugins, transport, each, file) ||
+            !prs_nvshmem_list_add(list, sizeof list, file)) {
             fprintf(stderr, "perseus nvshmem-env: the path of the transports is too long\n");
             return false;
         }
-        strcat(list, list[0] != '\0' ? ":" : "");
-        strcat(list, file);
     }
     if (strpbrk(plugins, " :") != NULL) {
         fprintf(stderr, "perseus nvshmem-env: LD_PRELOAD cannot hold spaces or colons, as in %s\n",

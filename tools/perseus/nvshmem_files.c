@@ -22,6 +22,13 @@ bool prs_nvshmem_file(const char *folder, const char *transport, int major, char
     return bytes > 0 && bytes < PRS_NVSHMEM_PATH_BYTES;
 }
 
+bool prs_nvshmem_list_add(char *list, size_t list_bytes, const char *word)
+{
+    size_t used = strlen(list);
+    int bytes = snprintf(list + used, list_bytes - used, "%s%s", used > 0 ? ":" : "", word);
+    return bytes >= 0 && (size_t)bytes < list_bytes - used;
+}
+
 static bool holds_transports(const char *folder)
 {
     char file[PRS_NVSHMEM_PATH_BYTES];

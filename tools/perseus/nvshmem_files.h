@@ -16,6 +16,8 @@ bool prs_nvshmem_is_transport(const char *name); /* "libfabric", "ibrc" */
 bool prs_nvshmem_plugins(const char *given, char *out);
 /* "FOLDER/nvshmem_transport_NAME.so.MAJOR"; `folder` NULL: the file name alone. False if too long. */
 bool prs_nvshmem_file(const char *folder, const char *transport, int major, char *out);
+/* Adds `word` to a list with colons, as LD_PRELOAD is one. False if it does not fit. */
+bool prs_nvshmem_list_add(char *list, size_t list_bytes, const char *word);
 
 /* The interface that the NVSHMEM in `folder` speaks, read off its own transports' file names: 0 if there
  * are none. False, after a message on stderr, when it is no folder with an NVSHMEM host library. */

@@ -23,22 +23,23 @@ static bool is_transport_file(const char *path)
 }
 
 /* What LD_PRELOAD holds, without transports; the folder of the first of those goes to `inner`. */
-static void split_preload(char *rest, size_t rest_bytes, char *inner, size_t inner_bytes)
+static bool split_preload(char *rest, size_t rest_bytes, char *inner, size_t inner_bytes)
 {
+    bool fits = true;
     const char *before = getenv("LD_PRELOAD");
     char *copy = strdup(before != NULL ? before : ""), *position = NULL;
     rest[0] = inner[0] = '\0';
     for (char *word = copy != NULL ? strtok_r(copy, ": ", &position) : NULL; word != NULL;
          word = strtok_r(NULL, ": ", &position)) {
-        size_t used = strlen(rest);
         char *slash = strrchr(word, '/');
         if (!is_transport_file(word)) {
-            snprintf(rest + used, rest_bytes - used, ":%s", word);
+            fits = prs_nvshmem_list_add(rest, rest_bytes, word) && fits;
         } else if (inner[0] == '\0' && slash != NULL) {
             snprintf(inner, inner_bytes, "%.*s", (int)(slash - word), word);
         }
     }
     free(copy);
+    return fits;
 }
 
 /* The profiler's files take the transports' names; what they wrap is found through the environment. */
@@ -47,7 +48,7 @@ static bool set_environment(const char *plugins, const char *transport, const ch
     char preload[8 * PRS_NVSHMEM_PATH_BYTES] = "", rest[PRS_NVSHMEM_PATH_BYTES];
     char inner[PRS_NVSHMEM_PATH_BYTES], folder[PRS_NVSHMEM_PATH_BYTES + 16];
     static const char *const names[] = {"libfabric", "ibrc"};
-    split_preload(rest, sizeof rest, inner, sizeof inner);
+    bool fits = split_preload(rest, sizeof rest, inner, sizeof inner);
     snprintf(folder, sizeof folder, "%s/profile", plugins);
     for (int i = 0; i < 4; i++) {
         char file[PRS_NVSHMEM_PATH_BYTES];
@@ -56,10 +57,12 @@ static bool set_environment(const char *plugins, const char *transport, const ch
             fprintf(stderr, "perseus nvshmem-profile: %s lacks the profiler's files\n", folder);
             return false;
         }
-        strcat(preload, preload[0] != '\0' ? ":" : "");
-        strcat(preload, file);
+        fits = fits && prs_nvshmem_list_add(preload, sizeof preload, file);
     }
-    strcat(preload, rest);
+    if (!fits || (rest[0] != '\0' && !prs_nvshmem_list_add(preload, sizeof preload, rest))) {
+        fprintf(stderr, "perseus nvshmem-profile: LD_PRELOAD would become too long\n");
+        return false;
+    }
     const char *wrapped = strcmp(transport, "there") == 0     ? inner
                           : strcmp(transport, "perseus") == 0 ? plugins
                           : strcmp(transport, "stock") == 0   ? ""
