@@ -51,13 +51,17 @@ static enum perseus_status prs_groups_close(struct prs_groups_build *build)
     return PERSEUS_OK;
 }
 
-/* Groups end with their PE, or with the number of experts that was asked for. */
+/* Signals wait for their whole group, so a group of all experts of a PE that has many would keep the
+ * receiver idle until the last of them is through. More fences than one for each of these save nothing. */
+#define PRS_GROUP_EXPERTS_MAX 8
+
+/* Groups end with the number of experts that was asked for; if none was, also with their PE. */
 static enum perseus_status prs_groups_add(struct prs_groups_build *build, uint32_t pe,
                                           uint64_t *signal, struct prs_membership *place)
 {
-    uint32_t wanted = build->moe->plan.config.group_experts;
-    bool is_full = wanted > 0 && build->n_members == wanted;
-    bool is_other = wanted == 0 && build->n_members > 0 && build->members[0].target != (int)pe;
+    uint32_t asked = build->moe->plan.config.group_experts;
+    bool is_full = build->n_members == (asked > 0 ? asked : PRS_GROUP_EXPERTS_MAX);
+    bool is_other = asked == 0 && build->n_members > 0 && build->members[0].target != (int)pe;
     if (is_full || is_other) {
         enum perseus_status status = prs_groups_close(build);
         if (status != PERSEUS_OK) {
