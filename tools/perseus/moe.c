@@ -16,7 +16,7 @@
 #include "tool_log.h"
 
 enum {
-    CUT = 8, /* of the default model's intermediate size: what two cores can do */
+    CUT = 6, /* of the default model's intermediate size: what two cores can do */
     PROCESSORS_BY_CORES = INT_MAX
 };
 #define DEFAULT_MODEL   "gpt-oss-20b"
@@ -195,7 +195,7 @@ static void fill_options(struct options *o, struct prs_option *out)
         {"model", "NAME",
          "gpt-oss-20b, gpt-oss-120b, qwen3-30b, qwen3-235b, deepseek-v3,\n"
          "llama4-scout, mixtral-8x7b, in full size (without: gpt-oss-20b\n"
-         "with an eighth of its intermediate size)",
+         "with a sixth of its intermediate size)",
          parse_model, &setup->model},
         {"hidden", "N", "instead of the model's", prs_parse_count, &o->hidden},
         {"intermediate", "N", "instead of the model's", prs_parse_count, &o->intermediate},
@@ -222,8 +222,8 @@ static void fill_options(struct options *o, struct prs_option *out)
         {"capacity-factor", "F", "drop what an expert gets beyond F times its mean", parse_factor,
          &config->capacity_factor},
         {"tile", "N", "tokens of a tile (64)", prs_parse_count, &config->tile_tokens},
-        {"group-experts", "N", "experts of a signal group (0: all of one PE)", parse_number,
-         &config->group_experts},
+        {"group-experts", "N", "experts of a signal group (0: those of one PE, up to 8)",
+         parse_number, &config->group_experts},
         {"no-vector", NULL, "a group's signals one by one, not as one write", prs_parse_off,
          &config->vector_signals},
         {"processors", "N",

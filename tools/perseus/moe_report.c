@@ -20,7 +20,7 @@ static void print_head(const struct prs_moe_setup *setup, const struct prs_moe_i
     uint32_t threads = 1 + config->processors + config->subscribers;
     printf("%s%s: hidden %u, intermediate %u, %u experts, top-%u, %u shared; weights %s, wire %s\n",
            setup->model != NULL ? setup->model : "own shape",
-           setup->is_cut ? " with an eighth of its intermediate size" : "", config->hidden,
+           setup->is_cut ? " with a sixth of its intermediate size" : "", config->hidden,
            config->intermediate, config->experts, config->top_k, config->shared_experts,
            types[config->weight_dtype], types[config->wire_dtype]);
     printf(
