@@ -68,8 +68,8 @@ struct perseus_moe_config {
      * order; the others are dropped (they add nothing to y) and counted. */
     double capacity_factor;
     enum perseus_moe_protocol protocol;
-    uint32_t
-        group_experts;   /* decoupled: remote experts per signal group; 0: those of a PE, up to 8 */
+    /* decoupled: remote experts of a signal group, which has one fence. 0: those of one PE, up to 8 */
+    uint32_t group_experts;
     bool vector_signals; /* decoupled: a group's signals to one PE go as one write */
     /* Threads that run tiles. 0: the layer has no threads, everything happens in the caller, inside
      * forward and wait. */

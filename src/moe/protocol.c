@@ -51,8 +51,8 @@ static enum perseus_status prs_groups_close(struct prs_groups_build *build)
     return PERSEUS_OK;
 }
 
-/* Signals wait for their whole group, so a group of all experts of a PE that has many would keep the
- * receiver idle until the last of them is through. More fences than one for each of these save nothing. */
+/* If no size was asked for. Signals wait for their whole group: one of many experts saves fences, but
+ * keeps the receiver idle until the last of them is through. */
 #define PRS_GROUP_EXPERTS_MAX 8
 
 /* Groups end with the number of experts that was asked for; if none was, also with their PE. */
