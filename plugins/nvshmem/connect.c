@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fabric/scope.h"
 #include "notice.h"
 #include "perseus/perseus.h"
 #include "plugin.h"
@@ -115,13 +116,10 @@ static enum perseus_status judge_routes(const struct prs_plugin *plugin, int pe)
                 pe, route->provider, perseus_ordering_name((enum perseus_ordering)route->ordering),
                 first->provider, perseus_ordering_name((enum perseus_ordering)first->ordering));
         }
-        if (first->scope != route->scope) {
-            return prs_fail(
-                &plugin->log, PERSEUS_INVALID_ARGUMENT,
-                "PE 0 and PE %d are on different hosts (or in different containers), but %.64s "
-                "reaches no further than one: set PERSEUS_BIND to the interface (eth0) or subnet "
-                "(10.1.0.0/16) that joins the hosts, on every PE; shm joins none",
-                pe, first->provider);
+        enum perseus_status status =
+            prs_scope_check(first->scope, route->scope, pe, first->provider, &plugin->log);
+        if (status != PERSEUS_OK) {
+            return status;
         }
     }
     return PERSEUS_OK;

@@ -5,6 +5,7 @@
 
 #include "core/affinity.h"
 #include "fabric/registry.h"
+#include "fabric/scope.h"
 
 #define PRS_TICKETS_COUNT \
     1024 /* threads of a PE that may wait at once; more of them take turns \
@@ -218,13 +219,10 @@ static enum perseus_status prs_channel_check(const struct prs_channel *channel)
                 pe, perseus_ordering_name((enum perseus_ordering)other->ordering), other->provider,
                 perseus_ordering_name((enum perseus_ordering)first->ordering), first->provider);
         }
-        if (other->scope != first->scope) {
-            return prs_fail(
-                channel->log, PERSEUS_INVALID_ARGUMENT,
-                "PE 0 and PE %d are on different hosts (or in different containers), but %.63s "
-                "reaches no further than one: set PERSEUS_BIND to the interface (eth0) or subnet "
-                "(10.1.0.0/16) that joins the hosts, on every PE; shm joins none",
-                pe, first->provider);
+        enum perseus_status status =
+            prs_scope_check(first->scope, other->scope, pe, first->provider, channel->log);
+        if (status != PERSEUS_OK) {
+            return status;
         }
     }
     return PERSEUS_OK;
