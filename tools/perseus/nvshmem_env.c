@@ -35,12 +35,11 @@ static void print_export(const char *name, const char *value)
 
 /* The object whose SONAME NVSHMEM asks for is found first when it is loaded already. Of an unknown NVSHMEM,
  * both versions are: it asks for the one it speaks. */
-static bool print_preload(const char *plugins, const char *transport, int major)
+static bool print_preload(const char *plugins, const char *transport,
+                          struct prs_nvshmem_majors majors)
 {
     char list[2 * PRS_NVSHMEM_PATH_BYTES] = "", file[PRS_NVSHMEM_PATH_BYTES];
-    int first = major != 0 ? major : PRS_NVSHMEM_MAJOR_MIN;
-    int last = major != 0 ? major : PRS_NVSHMEM_MAJOR_MAX;
-    for (int each = first; each <= last; each++) {
+    for (int each = majors.first; each <= majors.last; each++) {
         if (!prs_nvshmem_file(plugins, transport, each, file) ||
             !prs_nvshmem_list_add(list, sizeof list, file)) {
             fprintf(stderr, "perseus nvshmem-env: the path of the transports is too long\n");
@@ -105,7 +104,7 @@ int prs_tool_nvshmem_env(int argc, char **argv)
         .options = table,
         .n_options = sizeof table / sizeof *table,
     };
-    int exit_code, major = 0;
+    int exit_code;
     if (!prs_command_parse(&command, argc, argv, NULL, &exit_code)) {
         return exit_code;
     }
@@ -121,16 +120,10 @@ int prs_tool_nvshmem_env(int argc, char **argv)
         return PRS_EXIT_FAILED;
     }
     char home[PRS_NVSHMEM_PATH_BYTES];
-    const char *nvshmem = nvshmem_folder(options.nvshmem, home, sizeof home);
-    if (nvshmem != NULL) {
-        if (!prs_nvshmem_interface(nvshmem, &major)) {
-            return PRS_EXIT_FAILED;
-        }
-        if (major != 0 && (major < PRS_NVSHMEM_MAJOR_MIN || major > PRS_NVSHMEM_MAJOR_MAX)) {
-            return prs_nvshmem_refuse(command.name, nvshmem, major);
-        }
-    }
-    if (!print_preload(plugins, options.transport, major)) {
+    struct prs_nvshmem_majors majors;
+    if (!prs_nvshmem_majors_find(command.name, nvshmem_folder(options.nvshmem, home, sizeof home),
+                                 &majors) ||
+        !print_preload(plugins, options.transport, majors)) {
         return PRS_EXIT_FAILED;
     }
     print_export("NVSHMEM_REMOTE_TRANSPORT", options.transport);

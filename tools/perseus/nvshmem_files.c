@@ -8,8 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "command.h"
-
 bool prs_nvshmem_is_transport(const char *name)
 {
     return strcmp(name, "libfabric") == 0 || strcmp(name, "ibrc") == 0;
@@ -64,7 +62,8 @@ bool prs_nvshmem_plugins(const char *given, char *out)
     return false;
 }
 
-bool prs_nvshmem_interface(const char *folder, int *out_major)
+/* 0: it has no transports. */
+static bool find_interface(const char *folder, int *out_major)
 {
     DIR *directory = opendir(folder);
     if (directory == NULL) {
@@ -92,12 +91,21 @@ bool prs_nvshmem_interface(const char *folder, int *out_major)
     return true;
 }
 
-int prs_nvshmem_refuse(const char *command, const char *folder, int major)
+bool prs_nvshmem_majors_find(const char *command, const char *folder,
+                             struct prs_nvshmem_majors *out)
 {
-    fprintf(
-        stderr,
-        "%s: the NVSHMEM in %s speaks transport interface %d, Perseus speaks %d (NVSHMEM 3.4) and "
-        "%d (NVSHMEM 3.5): use one of those, or NVSHMEM's own transport\n",
-        command, folder, major, PRS_NVSHMEM_MAJOR_MIN, PRS_NVSHMEM_MAJOR_MAX);
-    return PRS_EXIT_FAILED;
+    const struct prs_nvshmem_majors all = {PRS_NVSHMEM_MAJOR_MIN, PRS_NVSHMEM_MAJOR_MAX};
+    int major = 0;
+    if (folder != NULL && !find_interface(folder, &major)) {
+        return false;
+    }
+    if (major != 0 && (major < all.first || major > all.last)) {
+        fprintf(stderr,
+                "%s: the NVSHMEM in %s speaks transport interface %d, Perseus speaks %d (NVSHMEM "
+                "3.4) and %d (NVSHMEM 3.5): use one of those, or NVSHMEM's own transport\n",
+                command, folder, major, all.first, all.last);
+        return false;
+    }
+    *out = major != 0 ? (struct prs_nvshmem_majors){major, major} : all;
+    return true;
 }

@@ -19,10 +19,14 @@ bool prs_nvshmem_file(const char *folder, const char *transport, int major, char
 /* Adds `word` to a list with colons, as LD_PRELOAD is one. False if it does not fit. */
 bool prs_nvshmem_list_add(char *list, size_t list_bytes, const char *word);
 
-/* The interface that the NVSHMEM in `folder` speaks, read off its own transports' file names: 0 if there
- * are none. False, after a message on stderr, when it is no folder with an NVSHMEM host library. */
-bool prs_nvshmem_interface(const char *folder, int *out_major);
-/* Says on stderr that this interface is not spoken, naming both; returns the exit code 1. */
-int prs_nvshmem_refuse(const char *command, const char *folder, int major);
+struct prs_nvshmem_majors {
+    int first, last;
+};
+/* The interfaces to serve the NVSHMEM in `folder` with: the one it speaks, read off its own transports' file
+ * names; all that Perseus speaks, if it has none, or `folder` is NULL. False, after a message on stderr that
+ * begins with `command` where it names both sides' versions, when Perseus does not speak it, or `folder` is
+ * none with an NVSHMEM host library. */
+bool prs_nvshmem_majors_find(const char *command, const char *folder,
+                             struct prs_nvshmem_majors *out);
 
 #endif

@@ -84,13 +84,12 @@ static int undo_one(const char *path)
     return PRS_EXIT_OK;
 }
 
-static int for_each(const char *folder, const char *plugins, int major, bool undo)
+static int for_each(const char *folder, const char *plugins, struct prs_nvshmem_majors majors,
+                    bool undo)
 {
     static const char *const transports[] = {"libfabric", "ibrc"};
-    int first = major != 0 ? major : PRS_NVSHMEM_MAJOR_MIN;
-    int last = major != 0 ? major : PRS_NVSHMEM_MAJOR_MAX;
     int code = PRS_EXIT_OK;
-    for (int each = first; each <= last; each++) {
+    for (int each = majors.first; each <= majors.last; each++) {
         for (size_t i = 0; i < 2 && code == PRS_EXIT_OK; i++) {
             char path[PRS_NVSHMEM_PATH_BYTES], ours[PRS_NVSHMEM_PATH_BYTES];
             if (!prs_nvshmem_file(folder, transports[i], each, path) ||
@@ -122,7 +121,8 @@ int prs_tool_nvshmem_install(int argc, char **argv)
         .options = table,
         .n_options = sizeof table / sizeof *table,
     };
-    int rest, exit_code, major = 0;
+    struct prs_nvshmem_majors majors;
+    int rest, exit_code;
     if (!prs_command_parse(&command, argc, argv, &rest, &exit_code)) {
         return exit_code;
     }
@@ -131,11 +131,9 @@ int prs_tool_nvshmem_install(int argc, char **argv)
     }
     const char *folder = argv[rest];
     char plugins[PRS_NVSHMEM_PATH_BYTES] = "";
-    if (!prs_nvshmem_interface(folder, &major) || (!undo && !prs_nvshmem_plugins(given, plugins))) {
+    if (!prs_nvshmem_majors_find(command.name, folder, &majors) ||
+        (!undo && !prs_nvshmem_plugins(given, plugins))) {
         return PRS_EXIT_FAILED;
     }
-    if (major != 0 && (major < PRS_NVSHMEM_MAJOR_MIN || major > PRS_NVSHMEM_MAJOR_MAX)) {
-        return prs_nvshmem_refuse(command.name, folder, major);
-    }
-    return for_each(folder, plugins, major, undo);
+    return for_each(folder, plugins, majors, undo);
 }
