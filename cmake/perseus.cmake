@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # One way to declare a layer, a test and a fuzz target.
 
 add_library(perseus_options INTERFACE)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Put with signal: every PE sends a message to the next one and waits for the one before.
  *

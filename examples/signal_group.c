@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A signal group: several threads put tiles to the next PE; the last one of a round submits one
  * fence and then every tile's signal, as one message because the signals lie side by side. Without

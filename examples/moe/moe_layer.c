@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * moe_layer.c: a Mixture-of-Experts layer from a program of one's own. Start it with
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * moe.h: one Mixture-of-Experts layer, forward, spread over PEs by expert parallelism.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * perseus.h: put-with-signal between processing elements (PEs), without hidden serialization.
  *

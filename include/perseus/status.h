@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * perseus/status.h: the one status enum of every Perseus call.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * abi.h: what both versions of NVSHMEM's transport interface share. Restated from measured offsets
  * (docs/nvshmem.md says how); every size and offset is asserted, because the host was compiled by

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* abi3.h: the transport object of interface 3.0 (NVSHMEM 3.4). */
 #ifndef PRS_NVSHMEM_ABI3_H
 #define PRS_NVSHMEM_ABI3_H

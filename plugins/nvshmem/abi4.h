@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* abi4.h: the transport object of interface 4.0 (NVSHMEM 3.5). */
 #ifndef PRS_NVSHMEM_ABI4_H
 #define PRS_NVSHMEM_ABI4_H

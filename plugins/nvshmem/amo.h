@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* amo.h: NVSHMEM's atomic codes as one atomic operation on one word. */
 #ifndef PRS_NVSHMEM_AMO_H
 #define PRS_NVSHMEM_AMO_H

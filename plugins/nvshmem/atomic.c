@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* atomic.c: atomics on remote words, on words of this PE, and of node neighbours: once one PE is
  * remote, the host sends them all here. All of them end as CPU atomics of the word's owner (or as
  * what the fabric promises is coherent with those), so there is one atomicity domain per word. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuda.h: the little of the CUDA driver that staging needs, through the table init was handed or
  * the driver library that the process has loaded. Nothing is linked.

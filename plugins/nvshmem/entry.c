@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* entry.c: the one symbol NVSHMEM looks up. Built once per file name. */
 #include "base/export.h"
 #include "interface.h"

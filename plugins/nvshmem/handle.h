@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * handle.h: the 512 bytes by which NVSHMEM carries a registered chunk of memory between PEs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * interface.h: the host's transport object. interface.c has what both interface versions call alike,
  * interface3.c and interface4.c the rest. All unpack and forward; nothing else.

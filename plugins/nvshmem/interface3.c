@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* interface3.c: what interface 3.0 has of its own. */
 #include "interface.h"
 #include "status.h"

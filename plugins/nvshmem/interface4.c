@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* interface4.c: what interface 4.0 has of its own. */
 #include "interface.h"
 #include "status.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * memory.h: what NVSHMEM registered on this PE: heap chunks and user buffers, by address.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* notice.h: this transport's log, under the rules NVSHMEM's users know: errors and warnings to
  * stderr, more with NVSHMEM_DEBUG=INFO or TRACE. */
 #ifndef PRS_NVSHMEM_NOTICE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * plugin.h: the transport behind both interface versions. interface3.c and interface4.c translate
  * the host's objects; everything here is version-neutral.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* put_signal.c: interface 4.0's put_signal: any number of pieces, then a signal that none of them
  * may miss. */
 #include "transfer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * route.h: one way to every PE (fabric, endpoint, ordering engine) for one class of NVSHMEM
  * threads.

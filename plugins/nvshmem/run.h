@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * run.h: SETs of neighbouring words toward one PE, held back for a moment so that they leave as one
  * message. The signals of a group come like that: one fence, then a SET for every slot.

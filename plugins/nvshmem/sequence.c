@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sequence.h"
 
 #define BIT(class) (1u << (class))

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * sequence.h: which operations need a fence before them although the host sent none.
  *

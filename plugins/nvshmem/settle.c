@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* settle.c: fence and quiet, over both ways that data takes. */
 #include "plugin.h"
 #include "stage.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * stage.h: memory that the fabric does not reach itself, by way of host memory: the GPU's, through
  * page-locked rings; and system memory where the fabric's CPUs copy every message anyway, so that many

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stage_bulk.c: large puts between system memories pass the rings by: the fabric carries them straight from
  * source to destination, and their slot only keeps their place in the order. */
 #include "transfer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stage_in.c: the receiving half of staging: the agent that carries what arrived into this PE's
  * memory, in order. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stage_out.c: the sending half of staging: reserve, fill, put. */
 #include <string.h>
 

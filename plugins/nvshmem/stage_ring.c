@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "stage_ring.h"
 
 void prs_marks_add(struct prs_marks *marks, uint64_t end, uint64_t ticket, uint64_t recorded)

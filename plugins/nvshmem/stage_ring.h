@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * stage_ring.h: positions in a staging ring, and which of them await copies. Pure.
  *

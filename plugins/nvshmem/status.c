@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "status.h"
 
 enum prs_abi_status prs_abi_status(enum perseus_status status)

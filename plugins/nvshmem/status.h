@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* status.h: Perseus's statuses in NVSHMEM's numbers. */
 #ifndef PRS_NVSHMEM_STATUS_H
 #define PRS_NVSHMEM_STATUS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* transfer.c: puts and gets: on this PE at once, as requests to a route's ordering engine, or
  * staged. */
 #include "transfer.h"

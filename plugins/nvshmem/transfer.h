@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* transfer.h: one contiguous piece of data to move, checked, whichever way it goes. */
 #ifndef PRS_NVSHMEM_TRANSFER_H
 #define PRS_NVSHMEM_TRANSFER_H

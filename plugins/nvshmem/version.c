@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "version.h"
 
 enum perseus_status prs_version_negotiate(int host_version, const struct prs_log *log,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* version.h: which interface versions of NVSHMEM this transport speaks. */
 #ifndef PRS_NVSHMEM_VERSION_H
 #define PRS_NVSHMEM_VERSION_H

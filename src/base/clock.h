@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clock.h: the only way to read time below the tools. A simulator supplies its own. */
 #ifndef PRS_BASE_CLOCK_H
 #define PRS_BASE_CLOCK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* env.h: the one table of environment variables. Every PERSEUS_* variable the library reads is a
  * row of PRS_ENV_MAP in this file; docs/environment.md is generated from it and a test compares
  * them. */

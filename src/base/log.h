@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* log.h: where messages go. The library never prints: a struct prs_log is handed down from whoever
  * opened the context. A zeroed prs_log drops everything. */
 #ifndef PRS_BASE_LOG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rng.h: a small seeded generator (splitmix64) for adversaries, tests and generated data; one seed
  * reproduces a run on every machine. Not for secrets. */
 #ifndef PRS_BASE_RNG_H

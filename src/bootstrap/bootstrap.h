@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bootstrap/bootstrap.h: who are my peers, and the one collective that start-up needs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bootstrap/hub.h: the launcher's side of the local bootstrap: one socket pair per rank, a star.
  * Used by `perseus run`, which forks the PEs, by tests that run PEs as threads, and, with a
  * listening socket besides, by rank 0 of a tcp job. One thread at a time. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bootstrap/member.h: a PE's side of the star, the same for local and tcp: one connected stream
  * socket to the hub. Begins the object of either, so that its ops can be in their tables. */
 #ifndef PRS_BOOTSTRAP_MEMBER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bootstrap/outbox.h: the frames that wait to be written to one connection of the hub. */
 #ifndef PRS_BOOTSTRAP_OUTBOX_H
 #define PRS_BOOTSTRAP_OUTBOX_H

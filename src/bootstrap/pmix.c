@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The bootstrap of mpirun and srun: an allgather is a put under a key that counts the calls, a
  * fence that collects, and a get per PE. The runtime keeps every value until the job ends, so this

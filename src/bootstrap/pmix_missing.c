@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stands in for pmix.c where PMIx was not there when Perseus was built. */
 #include "bootstrap/bootstrap.h"
 

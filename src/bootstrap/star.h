@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bootstrap/star.h: the hub's protocol as a state machine: no sockets, no clock, no thread.
  *

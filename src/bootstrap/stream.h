@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bootstrap/stream.h: the tcp bootstrap's sockets: close-on-exec, never blocking, with keep-alive
  * so that a host that vanished is noticed. Addresses are IPv4 or IPv6; no names are resolved. */
 #ifndef PRS_BOOTSTRAP_STREAM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bootstrap/unique_id.h: what is inside a struct perseus_unique_id, and its text form for
  * PERSEUS_UNIQUE_ID. */
 #ifndef PRS_BOOTSTRAP_UNIQUE_ID_H

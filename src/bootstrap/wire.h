@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bootstrap/wire.h: the framing that the local and the tcp bootstrap share.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "core/address.h"
 
 enum perseus_status prs_check_target(const struct perseus_pe *pe, int target)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* address.h: checks what callers hand in, and turns addresses into heap offsets and windows. Every
  * failure is logged with the argument's name, its value, what is allowed and what to do. */
 #ifndef PRS_CORE_ADDRESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* affinity.h: a CPU near a device, for a proxy that asks to run there. */
 #ifndef PRS_CORE_AFFINITY_H
 #define PRS_CORE_AFFINITY_H

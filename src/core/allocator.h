@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * allocator.h: hands out offsets of a range it never touches. Deterministic: the same calls give
  * the same offsets on every PE, which is what makes the heap symmetric. First fit from the lowest

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "base/export.h"
 #include "core/address.h"
 #include "core/submit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * buffers.h: the local memory that operations may read from or write to besides the heap: what
  * perseus_buffer_register was given. Each buffer has a window number, which descriptors carry.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * channel.h: the way to peers that are not local: a ring, its proxy thread, an ordering engine, a
  * fabric endpoint. A PE has one, or none when every peer is local.

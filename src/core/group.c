@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * group.c: signal groups. Members put without a signal and arrive (rounds.h counts); the last
  * arriver of a round submits one fence and then every member's signal.

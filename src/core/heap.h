@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * heap.h: the symmetric heap, one memory object (memfd) that node-local peers map too. It has no
  * name in any file system, so nothing is left behind however a PE ends.

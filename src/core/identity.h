@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* identity.h: what every PE tells every other at start-up, before any fabric is open: who it is,
  * where its heap can be found, and what must be equal everywhere. */
 #ifndef PRS_CORE_IDENTITY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * job.h: the bootstrap as the core uses it: collectives and health checks kept apart by a mutex,
  * and start-up steps that every PE passes or none.

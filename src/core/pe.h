@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pe.h: one PE's context. What each member is made of is in the header of its own file. */
 #ifndef PRS_CORE_PE_H
 #define PRS_CORE_PE_H

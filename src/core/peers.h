@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * peers.h: every PE of the job as this one sees it: its node, and its heap if that could be mapped
  * here (a local peer, reached by plain loads and stores).

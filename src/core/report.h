@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * report.h: one PE's messages. It stands between prs_log and the user's callback: calls of the
  * callback are serialized, and every thread's last error text is kept for perseus_last_error.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rma.h: puts and gets from checked arguments, for the public calls and for signal groups. */
 #ifndef PRS_CORE_RMA_H
 #define PRS_CORE_RMA_H

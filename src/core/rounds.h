@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * rounds.h: the counting behind signal groups (paper section 4.1, algorithm 1), and nothing else:
  * n members arrive, the last one of a round leads, and rounds re-arm themselves.

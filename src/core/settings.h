@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* settings.h: what a PE was asked to be: the caller's attributes, then the environment, then the
  * defaults, all checked. */
 #ifndef PRS_CORE_SETTINGS_H

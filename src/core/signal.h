@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* signal.h: signal words from checked arguments, for the public calls, signal groups and the
  * barrier. */
 #ifndef PRS_CORE_SIGNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* submit.h: the caller's side of the channel: push with back-pressure, and wait for completion. For
  * PEs with a channel. */
 #ifndef PRS_CORE_SUBMIT_H

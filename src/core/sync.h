@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sync.h: the fence as other files need it. */
 #ifndef PRS_CORE_SYNC_H
 #define PRS_CORE_SYNC_H

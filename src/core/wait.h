@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * wait.h: how the library waits: look, spin, then yield, then sleep, until a deadline, and never
  * longer than the job lives. Every 10 ms it asks whether the proxy and the peers are well.

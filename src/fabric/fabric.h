@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fabric/fabric.h: the contract between Perseus and whatever moves bytes.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fabric/op.h"
 
 static bool prs_fits(uint64_t offset, uint64_t bytes, uint64_t room)

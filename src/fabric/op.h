@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* op.h: what every back end asks of an operation before it takes it, and what a granted order
  * means for a pair of operations. */
 #ifndef PRS_FABRIC_OP_H

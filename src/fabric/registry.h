@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* registry.h: the explicit list of fabric back ends. */
 #ifndef PRS_FABRIC_REGISTRY_H
 #define PRS_FABRIC_REGISTRY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fabric/scope.h"
 
 enum perseus_status prs_scope_check(uint64_t first, uint64_t other, int pe, const char *provider,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scope.h: whether PEs can mean the same by an address (prs_caps.scope). */
 #ifndef PRS_FABRIC_SCOPE_H
 #define PRS_FABRIC_SCOPE_H

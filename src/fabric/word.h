@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* word.h: what the atomic operations do to a word of 8 bytes, or of 2 or 4. */
 #ifndef PRS_FABRIC_WORD_H
 #define PRS_FABRIC_WORD_H

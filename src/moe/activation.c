@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Row by row: the values behind the last whole vector are computed with other code, and a row's must be the
  * same wherever it lies.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Adding up: y = shared experts, then every choice's answer times its weight, in the order of the
  * choices; with relaxed, in the order of arrival. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sending rows to experts: staged in the order of experts, or straight into a neighbour's memory.
  */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* expert.h: an expert's feed-forward network on the rows of a tile. */
 #ifndef PRS_MOE_EXPERT_H
 #define PRS_MOE_EXPERT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "moe/file_map.h"
 
 #include <errno.h>

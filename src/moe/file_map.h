@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file_map.h: a whole file, read-only, in memory. */
 #ifndef PRS_MOE_FILE_MAP_H
 #define PRS_MOE_FILE_MAP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gemm.h: matrix products of a row tile with an expert's matrix, by oneDNN, on the calling thread.
  *

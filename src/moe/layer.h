@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * layer.h: a layer's state, as its parts share it. Who does what:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* models.h: the named Mixture-of-Experts shapes, as published with the models. */
 #ifndef PRS_MOE_MODELS_H
 #define PRS_MOE_MODELS_H

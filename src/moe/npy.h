@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* npy.h: NumPy array files (format versions 1 to 3), as far as recorded routing needs them: C
  * order, little-endian uint8, uint16 and int32, up to three dimensions. */
 #ifndef PRS_MOE_NPY_H

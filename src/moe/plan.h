@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * plan.h: the arithmetic of a layer: who hosts what, where rows and signal words lie, how much
  * memory that takes. Pure; every product is checked for overflow.

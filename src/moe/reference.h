@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * reference.h: the layer as one process computes it, in float, expert by expert, with no tiles, no
  * wire and no threads of its own. Every run of the layer is checked against it. It shares nothing

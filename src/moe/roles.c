@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The persistent threads: processors run tasks, the subscriber watches; or one thread does both. */
 #include <stdlib.h>
 #include <time.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* route.h: one forward's rows: the chosen (token, expert) pairs of one PE in the order of experts,
  * so that the rows of one expert, and of one PE, are contiguous. Pure. */
 #ifndef PRS_MOE_ROUTE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* routing.h: which experts every token goes to: recorded, or generated from a seed. */
 #ifndef PRS_MOE_ROUTING_H
 #define PRS_MOE_ROUTING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Recorded routing: from an array file, or from text with one token a line. */
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* safetensors.h: the tensor file format of model hubs: a JSON header, then raw little-endian data.
  */
 #ifndef PRS_MOE_SAFETENSORS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * scheduler.h: the ready queue of a layer's threads, and who watches for arrivals.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Computing tiles that have arrived, and answering them. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * trace.h: what a PE's threads did when, kept in memory and written in the Chrome trace format,
  * which Perfetto reads. Every lane is written by one thread at a time, without locks; a full lane

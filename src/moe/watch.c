@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The subscriber: signal words that have arrived become tasks. One thread at a time is here. */
 #include "core/wait.h"
 #include "moe/layer.h"

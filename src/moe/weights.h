@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weights.h: expert weights for tools and tests: random from a seed, or from a safetensors file.
  *
  * All experts of a layer lie here in one block, which the caller may share between processes:

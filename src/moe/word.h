@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * word.h: what a signal word of the layer says, in 64 bits.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * counted.c: no order is asked of the fabric at all. Every put carries the number of the record
  * that will follow it; a signal is a record that says how many puts carried its number; the target

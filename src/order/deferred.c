@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* deferred.c: what must come after waits, parked, until what it must be after has been delivered.
  * Nobody else waits; the price is one round trip before a signal leaves. */
 #include "order/engine.h"

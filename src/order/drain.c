@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * drain.c: drain and drain-peer. A fence stops the channel until everything (of one peer) has been
  * delivered; that is what stock proxies do, and what the other modes are measured against. The

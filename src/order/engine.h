@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * order/engine.h: the ordering engine's insides, shared by the files of this folder and by tests
  * that bring modes of their own (mutants).

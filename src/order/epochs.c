@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "order/epochs.h"
 
 static void prs_epochs_advance_oldest(struct prs_epochs *epochs)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * order/epochs.h: how many operations of each epoch are still open, in a bounded window of epochs.
  *

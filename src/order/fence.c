@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fence.c: fences, drains and quiets. A fence is O(1): it leaves a mark that peers notice when next
  * used. */
 #include "order/engine.h"

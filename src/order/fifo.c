@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fifo.c: the connection itself keeps order, so nothing is done, where the granted order covers the
  * pair of kinds. Pairs it does not cover (native atomics on most fabrics) and operations behind

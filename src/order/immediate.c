@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "order/immediate.h"
 
 #define KIND_BITS      3u

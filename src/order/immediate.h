@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * order/immediate.h: what the bits of a put's immediate mean.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mail_in.c: the receiving half of mailboxes: count puts, apply records in order, acknowledge,
  * reply. */
 #include "order/engine.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mailbox.c: the sending half of mailboxes: layout, flush records, acknowledgements. */
 #include "order/engine.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mode.c: the registry of ordering modes, what each needs of a fabric, and the automatic choice. */
 #include "order/engine.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nic_fence.c: the paper's NIC-side ordering (section 4.2). The first operation of any kind after a
  * fence carries the fabric's fence flag; the flag counts as given only once the post returned OK,

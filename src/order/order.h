@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * order/order.h: the ordering engine on one endpoint. It turns requests (puts, signals, atomics,
  * fences) into fabric operations so that the order Perseus promises holds under the chosen mode. No

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* orderer.c: life of the engine, its address, its counters. */
 #include "order/engine.h"
 

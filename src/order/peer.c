@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* peer.c: one remote PE as the engine sees it: its connection, its parked operations, its end. */
 #include "order/engine.h"
 

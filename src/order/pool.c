@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pool.c: the fixed pools of the engine: open operations, jobs, staging slots, reply slots. */
 #include "order/engine.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* post.c: an item on its way into the fabric: gate, stamp, post, remember. */
 #include "order/engine.h"
 

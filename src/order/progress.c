@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* progress.c: the only place that polls. Close what completed, count what arrived, post what became
  * ready. */
 #include "order/engine.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* submit.c: requests become items. Everything a request may need is taken before anything is
  * posted, so AGAIN really means that nothing happened. */
 #include "order/engine.h"

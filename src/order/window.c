@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* window.c: memory that peers may target. A window blob is {window id (u32), region blob}. */
 #include "order/engine.h"
 

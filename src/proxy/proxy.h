@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * proxy/proxy.h: moves descriptors from a channel ring into an ordering engine.
  *

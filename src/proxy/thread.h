@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* proxy/thread.h: the thread that loops prs_proxy_step, with a back-off that behaves on a laptop:
  * spin, then yield, then sleep. */
 #ifndef PRS_PROXY_THREAD_H

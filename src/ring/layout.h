@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ring/layout.h: what a producer (a CPU thread, or a CTA through mapped pinned memory) and the
  * proxy agree on. Compiles as C11, C++ and CUDA: fixed-width integers, no _Atomic (ring.h says

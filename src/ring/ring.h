@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ring/ring.h: the channel ring, a bounded multi-producer single-consumer queue of descriptors.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ring/tickets.h: completion slots through which a waiting producer hears from the proxy.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Status codes, names, sizes, environment variables. */
 #include "base/env.h"
 

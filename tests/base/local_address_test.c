@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What PERSEUS_BIND may say. The loopback interface is on every host. */
 #include "base/local_address.h"
 

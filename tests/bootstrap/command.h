@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* command.h: a command line in a child of the test, with its output in a file. */
 #ifndef TESTS_BOOTSTRAP_COMMAND_H
 #define TESTS_BOOTSTRAP_COMMAND_H

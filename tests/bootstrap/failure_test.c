@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What goes wrong ends every PE in time, with a message that names the cause. */
 #include <setjmp.h>
 #include <stdarg.h>

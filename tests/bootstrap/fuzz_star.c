@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libFuzzer: the hub's state machine under any order of connections, bytes, writes, closes, deaths
  * and time. The input is a script of two-byte steps, some with bytes after them:

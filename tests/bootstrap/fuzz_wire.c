@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer: the frame decoder on any bytes, in pieces of any size. What it accepts must come out
  * the same again when encoded, and it must never ask to read outside its buffers. */
 #include <stdlib.h>

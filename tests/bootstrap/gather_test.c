@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The collective that start-up needs, over every bootstrap that threads can make. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * job.h: a job whose PEs are threads of the test, over the local or the tcp bootstrap.
  *

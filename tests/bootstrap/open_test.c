@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which bootstrap is chosen, and what a wrong environment says. */
 #include <setjmp.h>
 #include <stdarg.h>

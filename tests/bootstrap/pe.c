@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A PE for tests that need processes: started by perseus run or mpirun, it does what its arguments
  * say. Exit code 0: all was as the mode expects; 3: a PE was lost, as expected; 4: it was not. */
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A PE under mpirun that tells itself of a death. A real one cannot be seen here: Open MPI's mpirun
  * kills the job before it tells. */
 #include <pmix.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bootstrap under Open MPI's mpirun. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* perseus run: exit codes, messages, signals, and nothing left behind. */
 #include <setjmp.h>
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The hub's protocol without sockets: time, order and memory are the test's. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whoever can reach the port of a tcp job, but does not know its secret, changes nothing. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Unique ids: what they carry, what is refused, who may listen. */
 #include <netinet/in.h>
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Framing: what is written is read again, and nothing else is taken for a frame. */
 #include <setjmp.h>
 #include <stdarg.h>

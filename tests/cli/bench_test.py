@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """perseus bench put-signal and alltoall: the documented JSON, and what its numbers must obey."""
 import unittest
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What goes wrong ends with one exit code, a message that says what to do, and nothing left behind."""
 import os
 import signal

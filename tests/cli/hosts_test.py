@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PEs on two hosts: network namespaces, joined by a cable. Needs root and ip; skipped elsewhere."""
 import os
 import subprocess

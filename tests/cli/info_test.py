@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """perseus info: the providers that every Debian 12 has, what they grant, and the modes."""
 import unittest
 

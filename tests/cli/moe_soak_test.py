@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """perseus moe in many shapes over real fabrics, with verified results: minutes. ctest -C soak -L soak."""
 import os
 import tempfile

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """perseus moe: the documented JSON, results that are right for every shape and routing, refusals, and PEs that die."""
 import json
 import os

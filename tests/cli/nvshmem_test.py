@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """perseus nvshmem-env, nvshmem-install, nvshmem-profile; the NVSHMEM under them is the harness or an empty shell."""
 import json
 import os

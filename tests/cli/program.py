@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the tests run the program: build/<preset>/bin/perseus is in PERSEUS_PROGRAM."""
 import json
 import os

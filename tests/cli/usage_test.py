@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Help, mistakes and exit codes of every command, and that the manual page knows every option."""
 import re
 import unittest

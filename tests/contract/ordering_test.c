@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every ordering mode, under every style of program, on every kind of fabric that the loopback can
  * play, with an adversary that reorders, delays and refuses whatever the contract allows.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * program.h: a random program of one PE, what it promises to its targets, and the check of those
  * promises.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The same contract on real providers: every mode that they grant, every style of program, with the
  * adversary in between. Few seeds: opening a provider costs milliseconds. PERSEUS_TEST_SEEDS and

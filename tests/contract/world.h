@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * world.h: several PEs, each an orderer on faulty(loopback) or faulty(libfabric), in one thread.
  * The adversary lives in virtual time. A

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CPU lists as the kernel writes them. */
 #include <setjmp.h>
 #include <stdarg.h>

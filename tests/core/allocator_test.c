@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The symmetric allocator against a plain map of its range: never overlapping, always first fit,
  * the same on every PE, and nothing lost to fragmentation once all is freed. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Atomics against a model, and from all PEs at once on one word: neighbours, far PEs and the owner
  * itself must not lose each other's updates, in any ordering mode. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of registered buffers: look-ups at every edge, overlaps refused, windows used again. */
 #include <setjmp.h>
 #include <stdarg.h>

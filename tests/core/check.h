@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check.h: an assertion for threads that are not cmocka's, and that must not return: says where and
  * what, and ends the test program. */
 #ifndef TESTS_CORE_CHECK_H

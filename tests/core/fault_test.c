@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What goes wrong at run time: peers that leave without a word, channels that stall, operations
  * that the fabric fails. Every call ends with a clear status, and every PE can still be closed. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a PE costs beyond its heap: at most 16 MiB of memory, however large the heap that nobody
  * touched. Not for sanitized builds, whose shadow memory counts too. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signal groups: many threads of a PE put into one group, round after round without a barrier;
  * whoever sees a member's signal sees its payloads of that round. Local, far and mixed members,
  * with and without vectors, in every mode, under an adversary; and every wrong use. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What must be equal on every PE: the message names the PE that differs, and what to do. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Starting and ending: who is where, what must be equal everywhere, and nothing left behind. */
 #include <dirent.h>
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The symmetric heap: same offsets everywhere, zeroed also when used again, full heaps and PEs that
  * disagree are clear errors on every PE. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* messages.h: a log callback that keeps what it hears, and says whether it was called by two
  * threads at once. */
 #ifndef TESTS_CORE_MESSAGES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which PEs share a node, and whose heap can be mapped: another process's through /proc, with proof
  * that it is the right object; whoever cannot be reached is simply not local. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pes.h: a job whose PEs are threads of the test, joined by a hub as `perseus run` joins processes.
  * Every PE runs the same body; bodies use CHECK, not cmocka's assertions.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* PEs as processes, as `perseus run` starts them: memory shared between processes, libfabric
  * between nodes, a PE that is killed, and nothing left behind. */
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Messages of many threads: the callback is never entered twice at once, every thread finds its own
  * last error, and nothing is leaked when threads or the PE end. */
 #include <pthread.h>

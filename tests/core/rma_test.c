@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Puts and gets, to the own PE, to a neighbour and across nodes, from the heap and from registered
  * buffers, nonblocking and blocking; and every wrong argument. */
 #include <setjmp.h>

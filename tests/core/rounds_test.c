@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The counting behind signal groups. First in one thread, in every order that a seed comes up with,
  * against a model: each round has one leader, who finds every member's value of that very round,

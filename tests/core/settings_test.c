@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a PE is asked to be: attributes win over the environment, the environment over the defaults,
  * and every wrong value is refused with a message that names it. */
 #include <setjmp.h>

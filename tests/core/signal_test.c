@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signals: alone, with a payload, as vectors; SET and ADD; to the own PE, a neighbour and across
  * nodes; in every ordering mode, with an adversary that reorders, delays and refuses. The payload
  * is checked the moment its signal is seen. */

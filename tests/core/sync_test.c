@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Barriers, fences and quiets: nobody passes a barrier early, a put behind a fence is not seen
  * before what was in front of it, and a quiet leaves nothing open. */
 #include <setjmp.h>

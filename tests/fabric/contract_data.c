@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What arrives, and that it is there when the fabric says so. */
 #include "suite.h"
 #include "world.h"

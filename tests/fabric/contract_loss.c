@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ends: an endpoint that closes with work in flight, and a peer that goes away. */
 #include "suite.h"
 #include "world.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What may be seen before what: granted order, fence flags, and that an adversary breaks all the
  * rest. The target is looked at after every single event. */
 #include "suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* post, flush and poll: what is accepted, what is refused, and what comes back for it. */
 #include "suite.h"
 #include "world.h"

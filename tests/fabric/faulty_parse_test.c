@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The text form of the decorator's configuration. */
 #include "fabric/faulty/faulty.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The decorator's own promises: link model, failures, limits, and that a seed repeats. */
 #include "memory.h"
 #include "world.h"

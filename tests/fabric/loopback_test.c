@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What only the loopback promises: addresses and regions that outlive their owner, the inbox, and
  * the lesser fabrics it plays. */
 #include "memory.h"

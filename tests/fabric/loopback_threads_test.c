@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two PEs of one process on two threads, as a process with several PEs runs them. ThreadSanitizer
  * is the judge of half of this. */
 #include "memory.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* memory.h: how rows open the fabrics that need nothing but memory. */
 #ifndef TEST_FABRIC_MEMORY_H
 #define TEST_FABRIC_MEMORY_H

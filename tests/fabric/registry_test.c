@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The list of back ends. */
 #include "fabric/registry.h"
 

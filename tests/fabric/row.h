@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* row.h: one fabric that the contract suite runs on. A program of the suite links the suite and
  * defines fabric_rows; adding a back end is adding rows (docs/adding-a-fabric.md). */
 #ifndef TEST_FABRIC_ROW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The reference fabric, alone and behind the adversary. Every order bit is granted alone once, so
  * that the adversary shuffles all the others. */
 #include "memory.h"

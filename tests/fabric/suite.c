@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The program around the contract cases: every case on every row of fabric_rows.
  * Arguments: [pattern], a filter on "row/case" with * and ?. */
 #include "suite.h"

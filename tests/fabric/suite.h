@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* suite.h: the contract of fabric.h as test cases; each runs on every row. */
 #ifndef TEST_FABRIC_SUITE_H
 #define TEST_FABRIC_SUITE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* world.h: a few PEs in one process, each with its own fabric, endpoint and one region, connected
  * to each other; and what happened to every operation. */
 #ifndef TEST_FABRIC_WORLD_H

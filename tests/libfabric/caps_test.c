@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From grants to capabilities, for providers that are not here: what fi_getinfo would return for
  * them is written down, and so is what must become of it. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* child.h: a side in a forked process, served by its own poll loop. */
 #ifndef PRS_TESTS_LIBFABRIC_CHILD_H
 #define PRS_TESTS_LIBFABRIC_CHILD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A peer that dies: whatever was in flight comes back, later posts say PEER_LOST, one message is
  * logged, other peers live on, and nothing hangs or stays behind. */
 #include <setjmp.h>

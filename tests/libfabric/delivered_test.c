@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* "Completed" is the truth: while the target's process is stopped, an operation completes only if
  * its effect can be seen in the target's memory already (which both processes map). */
 #include <setjmp.h>

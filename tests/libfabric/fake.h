@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fake.h: a provider that does what a test says, under libfabric's own inline functions: what was
  * posted to it is recorded, what it answers and completes is scripted. It shows what no software

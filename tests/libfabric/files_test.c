@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What shm leaves in /dev/shm: nothing after a close, and a killed process's file goes with the
  * next one who notices. Files of the living stay. */
 #include <setjmp.h>

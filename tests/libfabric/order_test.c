@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The order that was granted is kept between two processes: the target looks at the payload the
  * moment it sees the signal, while the source floods it with puts of every size. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pair.h: two sides in this process that know each other. */
 #ifndef PRS_TESTS_LIBFABRIC_PAIR_H
 #define PRS_TESTS_LIBFABRIC_PAIR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Thousands of posts without mercy: AGAIN loses nothing, every cookie comes back once, what is
  * untracked stays silent, held doorbells ring, and closing in the middle of it is clean. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* program.h: the tests of one provider as a program: `test PROVIDER`. Skips (77) where libfabric
  * does not have it. */
 #ifndef PRS_TESTS_LIBFABRIC_PROGRAM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bad input: each a clear error, nothing delivered, everything still usable afterwards; and no
  * endpoint ever listens outside the address it was told. */
 #include <arpa/inet.h>

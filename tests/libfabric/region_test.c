@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The ways providers want memory registered (FI_MR_...), most of which no software provider has. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The contract suite (tests/fabric) on libfabric's software providers, all PEs in one process. That
  * peers are lost is tested with processes (death_test.c): an endpoint that closes while its process
  * lives is noticed after a minute at worst (PRS_LF_REFUSING_NS), and by shm never. */

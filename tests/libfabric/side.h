@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* side.h: one end of a test's conversation: a fabric, its endpoint, one region, one peer. */
 #ifndef PRS_TESTS_LIBFABRIC_SIDE_H
 #define PRS_TESTS_LIBFABRIC_SIDE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What our code asks of a provider and makes of its answers, call by call. */
 #include <setjmp.h>
 #include <stdarg.h>

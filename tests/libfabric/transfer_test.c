@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every kind of operation between two fabrics of one process, and between two endpoints of one
  * fabric: what arrives, where, and nothing beside it. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as an .npy trace: an answer and a message, never a crash. */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a safetensors file: an answer and a message, never a crash, and tensors lie inside the file. */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * layer_case.h: a layer on PEs that are threads of the test, run over several forwards and compared
  * with the reference: every output, and every count of rows.

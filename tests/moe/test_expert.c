@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Expert networks and the reference, against loops that leave no doubt. */
 #include <setjmp.h>
 #include <stdarg.h>

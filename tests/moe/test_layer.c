@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The layer on PEs in one process: every protocol, ordering mode, shape and routing, against the
  * reference. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What goes wrong around a layer: peers that leave or do not come, operations that fail, words that
  * make no sense, wrong calls. Everything ends with a clear status, and nothing hangs. */
 #include <malloc.h>

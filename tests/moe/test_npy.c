@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The .npy reader: what it takes, and that everything else is an error that names the place. */
 #include <setjmp.h>
 #include <stdarg.h>

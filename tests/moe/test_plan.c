@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The plan's arithmetic: partition, layout, limits, and the signal word. */
 #include <setjmp.h>
 #include <stdarg.h>

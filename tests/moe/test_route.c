@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sorting a forward's choices into rows: every kept choice has exactly one row, rows of an expert
  * are contiguous and in token order, nothing exceeds the plan's rooms. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Routing: generated kinds have the properties their names promise; recorded ones are read exactly
  * or refused with the place. */
 #include <setjmp.h>

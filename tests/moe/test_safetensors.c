@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Weights: read from a file with the names that models use, or refused with the tensor's name. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The ready queue: urgent tasks first, each kind in order; one watcher at a time; nobody is left
  * asleep when there is something to do. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The trace: valid JSON in Chrome's format, whatever was recorded, and full lanes say what they
  * lost. */
 #include <setjmp.h>

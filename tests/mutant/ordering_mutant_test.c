@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ordering modes with one deliberate defect each, every one of them a bug seen in the field. The
  * contract's adversary must catch each of them; if it does not, the contract suite has lost its

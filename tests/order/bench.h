@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench.h: an orderer on the fake fabric, with a few words to say requests in. */
 #ifndef TESTS_ORDER_BENCH_H
 #define TESTS_ORDER_BENCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Records, counted puts and immediates: what goes out, and what arrivals in any order lead to. */
 #include "order/bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Each ordering mode as a state machine: what is posted, flagged, parked or refused, step by step.
  */
 #include "order/bench.h"

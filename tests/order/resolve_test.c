@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What each mode needs of a fabric, and what `auto` picks. */
 #include "order/order.h"
 

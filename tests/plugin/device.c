@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* device.c: what NVSHMEM makes of device and host API calls, as calls of the transport. */
 #include <string.h>
 #include <time.h>

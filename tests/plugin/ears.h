@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ears.h: for tests of what the transport says: catches stderr, of child processes too. */
 #ifndef EARS_H
 #define EARS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* failure_test.c: whatever is wrong is one clear line and a non-zero return, never a crash or a
  * hang. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fake_cuda.h: enough of the CUDA driver to test staging on a machine without a GPU.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* foreign.c: a transport that is not ours, for the profiler to wrap: PEs are threads of one process, a fence takes
  * its time, what it need not offer it does not. */
 #include "foreign.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* harness_test.c: the whole contract against the built files, both interfaces, every ordering mode,
  * over fabrics that reorder and refuse all that they may. Arguments: a lane (see lanes), and
  * optionally a seed and one of the works. */

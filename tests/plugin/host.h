@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * host.h: plays NVSHMEM's host library toward a transport, on plain CPUs.
  *

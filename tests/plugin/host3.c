@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* host3.c: what the host's side of interface 3.0 has of its own. */
 #include "abi3.h"
 #include "host.h"

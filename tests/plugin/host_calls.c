@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* host_calls.c: the calls that both interfaces have. */
 #include "abi3.h"
 #include "host.h"

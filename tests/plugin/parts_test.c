@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* parts_test.c: the transport's pure parts: versions, handles, atomic codes, implied fences. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* profile_test.c: the profiler around the real transport: nothing changes for the program, and every call of its
  * proxy thread is on record. */
 #include <setjmp.h>

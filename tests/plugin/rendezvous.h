@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rendezvous.h: the bootstrap of the harness: PEs (threads or forked processes) meet in shared
  * memory. Every call has a deadline; once a PE is missing, all calls fail. */
 #ifndef RENDEZVOUS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic.h: what programs do over a transport, each with the check that would catch its failure.
  * All are bodies for host_run. */
 #ifndef TRAFFIC_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* variables_test.c: NVSHMEM's variables for its transports: each works, or one line says that it does not apply. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fake_orderer.h: what the proxy sees of an ordering engine, scripted: it records every call and
  * answers what it was told to. */
 #ifndef PRS_TESTS_PROXY_FAKE_ORDERER_H

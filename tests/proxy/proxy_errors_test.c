@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Errors: every one reaches somebody, once, and none stops the proxy. */
 #include <setjmp.h>
 #include <stdarg.h>

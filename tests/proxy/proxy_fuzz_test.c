@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random descriptors, most of them nonsense, and an orderer that refuses and completes at random:
  * every ticket is told once, the ring drains, nothing is submitted twice or out of order. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the proxy makes of well-formed descriptors, and how it behaves under back-pressure. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The proxy thread: wakes when it must, stops when told, tells how it ended. No test measures time:
  * a lost wake-up would sleep for an hour, and the deadline turns that into a failure. */
 #include <pthread.h>

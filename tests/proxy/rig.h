@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rig.h: a proxy between a ring and the fake orderer, and what it logs. */
 #ifndef PRS_TESTS_PROXY_RIG_H
 #define PRS_TESTS_PROXY_RIG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The offsets that producers in every language rely on. */
 #ifndef PRS_TESTS_RING_LAYOUT_NUMBERS_H
 #define PRS_TESTS_RING_LAYOUT_NUMBERS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* States of the ring that calls alone reach only after days or by a rare interleaving. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Producers and a consumer at once: nothing lost, doubled, torn or out of its producer's order, and
  * what is pushed together lies together. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The ring against a plain array, one thread: every answer for every order of calls. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tickets: each free again exactly once, whoever wins the race between completing and giving up. */
 #include <pthread.h>
 #include <sched.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fake_fabric.h: a fabric that does nothing by itself. It records what was posted; the test says
  * what completes, what arrives and what is refused. For unit tests of state machines without a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* skip.h: how a test program says that what it needs is not here. */
 #ifndef TESTS_SUPPORT_SKIP_H
 #define TESTS_SUPPORT_SKIP_H

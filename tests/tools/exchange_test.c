@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Exchanges: every PE computes the same picture, nothing overlaps, and payload of another round, of
  * a neighbour, or with one wrong byte never passes for right. */
 #include <stdarg.h>

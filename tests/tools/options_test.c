@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The option parser: every form that is right, every mistake that must be told. */
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Percentiles and the line fit, against values worked out by hand. */
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tables: alignment, widths, wide characters, short last rows. */
 #include <stdarg.h>
 #include <stddef.h>

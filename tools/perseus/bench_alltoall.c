@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* perseus bench alltoall: every PE sends its tokens to the experts they are routed to, one transfer
  * and one signal per remote expert: the shape of a mixture-of-experts dispatch. */
 #include "bench_alltoall.h"

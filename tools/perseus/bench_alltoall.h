@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_alltoall.h: the parts of `perseus bench alltoall`: bench_alltoall.c asks and measures,
  * bench_alltoall_report.c prints and writes. */
 #ifndef PRS_TOOLS_BENCH_ALLTOALL_H

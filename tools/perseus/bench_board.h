@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_board.h: memory that a benchmark's driver shares with the PEs of one job.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_drive.h: runs a workload under every mode and protocol, interleaved.
  *

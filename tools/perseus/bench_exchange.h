@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_exchange.h: who puts what where; pure. Every PE computes the same exchange from the same
  * workload, so nothing about it travels.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_job.h: one set of PEs that lives through a whole benchmark, stopped while others run.
  *

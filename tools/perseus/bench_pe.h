@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_pe.h: what one PE of a benchmark's job does: waits for turns, plays them, writes samples.
  *

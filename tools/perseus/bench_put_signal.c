@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* perseus bench put-signal: what share of the put-only rate is left when every put is followed by a
  * signal that must not overtake it (the paper's section 3.3). */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_put_signal.h: the parts of `perseus bench put-signal`: bench_put_signal.c asks and
  * measures, bench_put_signal_table.c prints. */
 #ifndef PRS_TOOLS_BENCH_PUT_SIGNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bench_put_signal.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_results.h: every measured round of a benchmark, by cell, ordering mode and protocol. */
 #ifndef PRS_TOOLS_BENCH_RESULTS_H
 #define PRS_TOOLS_BENCH_RESULTS_H

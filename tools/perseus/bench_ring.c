@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* perseus bench ring: how many descriptors a second pass from producers to a proxy, with nothing
  * else in the way, next to a queue with a mutex. */
 #include <stdio.h>

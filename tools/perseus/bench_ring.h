@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_ring.h: the insides of `perseus bench ring`: two queues behind one set of calls, and one
  * timed run of producers and a consumer through either. */
 #ifndef PRS_TOOLS_BENCH_RING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_sender.h: submits one round of an exchange under one protocol, from one or several threads
  * that stand for a GPU's thread blocks (CTAs).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_setup.h: what the communication benchmarks can be asked for, and the ordering modes that a
  * run has. */
 #ifndef PRS_TOOLS_BENCH_SETUP_H

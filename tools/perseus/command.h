@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* command.h: the sub-commands of the program, one entry point each; main.c lists them. */
 #ifndef PRS_TOOLS_COMMAND_H
 #define PRS_TOOLS_COMMAND_H

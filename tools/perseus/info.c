@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* perseus info: which fabrics and providers are here, what each granted, and which ordering mode
  * would be used on it. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json_out.h: writes what a command measured to the file of --json. Built on jansson. */
 #ifndef PRS_TOOLS_JSON_OUT_H
 #define PRS_TOOLS_JSON_OUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * launch.h: PEs as forked children of the calling process, joined by the local bootstrap.
  *

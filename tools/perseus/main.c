@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The program `perseus`: finds the sub-command and hands over. */
 #include <signal.h>
 #include <stdbool.h>

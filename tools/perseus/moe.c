@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* perseus moe: one Mixture-of-Experts layer across PEs, the vanilla way, with each lever, with
  * both. */
 #include <limits.h>

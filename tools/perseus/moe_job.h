@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * moe_job.h: what the parts of `perseus moe` share.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The yardstick for expert time: the products that the layer has just made, again, in a plain loop on as
  * many threads. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* perseus nvshmem-env: the shell lines that put Perseus under NVSHMEM programs. */
 #include <stdio.h>
 #include <stdlib.h>

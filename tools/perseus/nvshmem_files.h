@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* nvshmem_files.h: where the built NVSHMEM transports are, and what an NVSHMEM installation holds. */
 #ifndef PRS_TOOLS_NVSHMEM_FILES_H
 #define PRS_TOOLS_NVSHMEM_FILES_H

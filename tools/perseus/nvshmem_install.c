@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* perseus nvshmem-install: links the transports beside an NVSHMEM host library, and takes them away again. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* perseus nvshmem-profile: runs an NVSHMEM program with its transport under the profiler, and reports. */
 #include <dirent.h>
 #include <errno.h>

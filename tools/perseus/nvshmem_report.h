@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nvshmem_report.h: what the NVSHMEM profiler recorded, and what it means.
  *

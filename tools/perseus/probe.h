@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* probe.h: opens a fabric in a child process, to see what it grants without bringing its library
  * into this one (a process that forks PEs must not have a fabric open). */
 #ifndef PRS_TOOLS_PROBE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* perseus run: starts a program as the PEs of one job on this host. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stats_math.h: the arithmetic of the benchmarks; pure. */
 #ifndef PRS_TOOLS_STATS_MATH_H
 #define PRS_TOOLS_STATS_MATH_H

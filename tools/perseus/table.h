@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * table.h: text tables whose columns are as wide as their widest cell. Lines are kept until print.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tool_log.h: where the library's messages go in the tools: stderr, one line each. */
 #ifndef PRS_TOOLS_TOOL_LOG_H
 #define PRS_TOOLS_TOOL_LOG_H

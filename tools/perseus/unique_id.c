@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* perseus unique-id: what the PEs of a job on several hosts need to find each other. */
 #include "bootstrap/unique_id.h"
 

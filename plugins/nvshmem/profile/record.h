@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * record.h: what the profiler writes, one file per PE, and how.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shim.c: finds the wrapped transport and starts it. Built once per file name, as the transports are. */
 #include "shim.h"
 

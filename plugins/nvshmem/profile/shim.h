@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shim.h: a transport that hands every call to another one and takes the time. */
 #ifndef PRS_NVSHMEM_PROFILE_SHIM_H
 #define PRS_NVSHMEM_PROFILE_SHIM_H

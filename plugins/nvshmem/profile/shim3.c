@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shim3.c: the callbacks that interface 3.0 has of its own. */
 #include "shim.h"
 

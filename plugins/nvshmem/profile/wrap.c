@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* wrap.c: the callbacks that both interface versions have, around those of the wrapped transport. */
 #include "shim.h"
 

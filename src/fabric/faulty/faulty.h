@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * faulty.h: a decorator that makes any fabric slow, unordered and unreliable, within the contract.
  *

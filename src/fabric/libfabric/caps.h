@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* caps.h: what a provider granted, in Perseus's words. Pure: a fi_info in, a prs_caps out. */
 #ifndef PRS_LIBFABRIC_CAPS_H
 #define PRS_LIBFABRIC_CAPS_H

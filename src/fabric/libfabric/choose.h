@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * choose.h: which provider, and the most it will grant.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* discover.h: what every libfabric provider of this host grants, for `perseus info`. */
 #ifndef PRS_LIBFABRIC_DISCOVER_H
 #define PRS_LIBFABRIC_DISCOVER_H

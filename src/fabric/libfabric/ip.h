@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ip.h: the address that IP providers are to sit on. libfabric's own choice is an outside
  * interface, and it takes any source address at first; so ours is checked before and after.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libfabric.h: the back end that moves bytes through libfabric (1.17 and newer).
  *

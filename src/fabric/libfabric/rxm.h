@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rxm.h: keeps ofi_rxm (tcp over Debian 12's libfabric) from taking megabytes per connection. */
 #ifndef PRS_FABRIC_LIBFABRIC_RXM_H
 #define PRS_FABRIC_LIBFABRIC_RXM_H

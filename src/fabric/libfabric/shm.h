@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * shm.h: the files that libfabric's shm provider keeps in /dev/shm.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* status.h: libfabric's error numbers as Perseus statuses, and what a person can do about each. */
 #ifndef PRS_LIBFABRIC_STATUS_H
 #define PRS_LIBFABRIC_STATUS_H

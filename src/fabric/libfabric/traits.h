@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * traits.h: what is known of providers and stands in no attribute, from their manual pages, their
  * sources and our tests. A trait only narrows what was granted or changes how a thing is asked for;

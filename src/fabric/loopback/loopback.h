@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * loopback.h: the in-process reference back end. Start here when you want to write another one.
  *

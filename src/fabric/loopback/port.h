@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * port.h: what other endpoints of the process see of a loopback fabric.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checks.cu: everything else a program may ask of a transport, each checked by value. */
 #include "job.h"
 

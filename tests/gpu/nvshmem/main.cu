@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The GPU program: nvshmem_gpu RANK SIZE ID_FILE PART... with parts sweep, alltoall, checks.
  *

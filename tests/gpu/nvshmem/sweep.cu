@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sweep.cu: PE 0 sends tiles to PE 1, every tile from a thread block of its own; PE 1 checks each tile the moment
  * its signal is seen, and answers when it has seen all. */
 #include "job.h"
