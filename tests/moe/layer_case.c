@@ -8,9 +8,9 @@
 #include "base/rng.h"
 #include "core/check.h"
 #include "moe/gemm.h"
-#include "moe/reference.h"
-#include "moe/routing.h"
-#include "moe/weights.h"
+#include "model/reference.h"
+#include "model/routing.h"
+#include "model/weights.h"
 
 #define SEED 20260501u
 

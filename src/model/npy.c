@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/npy.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#define PRS_NPY_MAGIC       "\x93NUMPY"
+#define PRS_NPY_MAGIC_BYTES 6
+
+/* Where the parser stands in the header, a Python dictionary literal. */
+struct prs_npy_cursor {
+    const char *name;
+    const unsigned char *bytes;
+    size_t at, end;
+    const struct prs_log *log;
+};
+
+static enum perseus_status prs_npy_expected(const struct prs_npy_cursor *cursor, const char *what)
+{
+    return prs_fail(cursor->log, PERSEUS_PROTOCOL, "%s: at byte %zu of the .npy header expected %s",
+                    cursor->name, cursor->at, what);
+}
+
+static void prs_npy_skip_spaces(struct prs_npy_cursor *cursor)
+{
+    while (cursor->at < cursor->end &&
+           (cursor->bytes[cursor->at] == ' ' || cursor->bytes[cursor->at] == '\n')) {
+        cursor->at++;
+    }
+}
+
+/* Consumes `c` after spaces, if it is next. */
+static bool prs_npy_take(struct prs_npy_cursor *cursor, char c)
+{
+    prs_npy_skip_spaces(cursor);
+    if (cursor->at < cursor->end && cursor->bytes[cursor->at] == (unsigned char)c) {
+        cursor->at++;
+        return true;
+    }
+    return false;
+}
+
+static bool prs_npy_take_word(struct prs_npy_cursor *cursor, const char *word)
+{
+    prs_npy_skip_spaces(cursor);
+    size_t length = strlen(word);
+    if (cursor->end - cursor->at >= length &&
+        memcmp(cursor->bytes + cursor->at, word, length) == 0) {
+        cursor->at += length;
+        return true;
+    }
+    return false;
+}
+
+/* A quoted string without escapes, copied to `out` with its terminator. */
+static enum perseus_status prs_npy_string(struct prs_npy_cursor *cursor, char *out, size_t capacity)
+{
+    prs_npy_skip_spaces(cursor);
+    size_t start = cursor->at + 1, stop = start;
+    if (cursor->at >= cursor->end ||
+        (cursor->bytes[cursor->at] != '\'' && cursor->bytes[cursor->at] != '"')) {
+        return prs_npy_expected(cursor, "a quoted string");
+    }
+    unsigned char quote = cursor->bytes[cursor->at];
+    while (stop < cursor->end && cursor->bytes[stop] != quote) {
+        stop++;
+    }
+    if (stop >= cursor->end || stop - start >= capacity) {
+        return prs_npy_expected(cursor, "a short quoted string");
+    }
+    memcpy(out, cursor->bytes + start, stop - start);
+    out[stop - start] = '\0';
+    cursor->at = stop + 1;
+    return PERSEUS_OK;
+}
+
+static enum perseus_status prs_npy_number(struct prs_npy_cursor *cursor, uint64_t *out)
+{
+    prs_npy_skip_spaces(cursor);
+    uint64_t value = 0;
+    size_t start = cursor->at;
+    while (cursor->at < cursor->end && cursor->bytes[cursor->at] >= '0' &&
+           cursor->bytes[cursor->at] <= '9') {
+        unsigned digit = cursor->bytes[cursor->at] - '0';
+        if (value > (UINT64_MAX - digit) / 10) {
+            return prs_npy_expected(cursor, "a dimension below 2^64");
+        }
+        value = value * 10 + digit;
+        cursor->at++;
+    }
+    if (cursor->at == start) {
+        return prs_npy_expected(cursor, "a dimension");
+    }
+    *out = value;
+    return PERSEUS_OK;
+}
+
+static enum perseus_status prs_npy_read_type(struct prs_npy_cursor *cursor, struct prs_npy *npy)
+{
+    static const struct {
+        const char *text;
+        enum prs_npy_type type;
+    } types[] = {
+        {"|u1", PRS_NPY_U8}, {"<u1", PRS_NPY_U8}, {"<u2", PRS_NPY_U16}, {"<i4", PRS_NPY_I32}};
+    char text[16];
+    size_t start = cursor->at;
+    enum perseus_status status = prs_npy_string(cursor, text, sizeof text);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (strcmp(text, types[i].text) == 0) {
+            npy->type = types[i].type;
+            return PERSEUS_OK;
+        }
+    }
+    cursor->at = start;
+    return prs_npy_expected(cursor, "the type '|u1', '<u2' or '<i4' (convert with numpy's astype)");
+}
+
+static enum perseus_status prs_npy_read_shape(struct prs_npy_cursor *cursor, struct prs_npy *npy)
+{
+    if (!prs_npy_take(cursor, '(')) {
+        return prs_npy_expected(cursor, "'(' before the shape");
+    }
+    npy->dims = 0;
+    while (!prs_npy_take(cursor, ')')) {
+        if (npy->dims == PRS_NPY_DIMS_MAX) {
+            return prs_npy_expected(cursor, "at most three dimensions");
+        }
+        enum perseus_status status = prs_npy_number(cursor, &npy->shape[npy->dims]);
+        if (status != PERSEUS_OK) {
+            return status;
+        }
+        npy->dims++;
+        if (!prs_npy_take(cursor, ',') &&
+            (cursor->at >= cursor->end || cursor->bytes[cursor->at] != ')')) {
+            return prs_npy_expected(cursor, "',' or ')' after a dimension");
+        }
+    }
+    if (npy->dims == 0) {
+        return prs_npy_expected(cursor, "an array with at least one dimension before here");
+    }
+    for (uint32_t i = npy->dims; i < PRS_NPY_DIMS_MAX; i++) {
+        npy->shape[i] = 1;
+    }
+    return PERSEUS_OK;
+}
+
+/* {'descr': ..., 'fortran_order': False, 'shape': (...), } in any order. */
+static enum perseus_status prs_npy_read_dictionary(struct prs_npy_cursor *cursor,
+                                                   struct prs_npy *npy)
+{
+    enum { TYPE = 1, ORDER = 2, SHAPE = 4, ALL = 7 };
+    unsigned seen = 0;
+    if (!prs_npy_take(cursor, '{')) {
+        return prs_npy_expected(cursor, "'{'");
+    }
+    while (!prs_npy_take(cursor, '}')) {
+        char key[16];
+        enum perseus_status status = prs_npy_string(cursor, key, sizeof key);
+        if (status == PERSEUS_OK && !prs_npy_take(cursor, ':')) {
+            status = prs_npy_expected(cursor, "':' after a key");
+        }
+        if (status != PERSEUS_OK) {
+            return status;
+        }
+        if (strcmp(key, "descr") == 0 && !(seen & TYPE)) {
+            seen |= TYPE;
+            status = prs_npy_read_type(cursor, npy);
+        } else if (strcmp(key, "fortran_order") == 0 && !(seen & ORDER)) {
+            seen |= ORDER;
+            status = prs_npy_take_word(cursor, "False")
+                         ? PERSEUS_OK
+                         : prs_npy_expected(cursor, "False (C order; save with order='C')");
+        } else if (strcmp(key, "shape") == 0 && !(seen & SHAPE)) {
+            seen |= SHAPE;
+            status = prs_npy_read_shape(cursor, npy);
+        } else {
+            status = prs_npy_expected(cursor, "each of descr, fortran_order and shape once");
+        }
+        if (status == PERSEUS_OK && !prs_npy_take(cursor, ',') &&
+            (cursor->at >= cursor->end || cursor->bytes[cursor->at] != '}')) {
+            status = prs_npy_expected(cursor, "',' or '}' after a value");
+        }
+        if (status != PERSEUS_OK) {
+            return status;
+        }
+    }
+    prs_npy_skip_spaces(cursor);
+    if (seen != ALL) {
+        return prs_npy_expected(cursor, "descr, fortran_order and shape before here");
+    }
+    return cursor->at == cursor->end ? PERSEUS_OK : prs_npy_expected(cursor, "the header's end");
+}
+
+/* Magic, version, header length; leaves the cursor on the dictionary, bounded by its end. */
+static enum perseus_status prs_npy_read_preamble(struct prs_npy_cursor *cursor)
+{
+    size_t size = cursor->end;
+    if (size < PRS_NPY_MAGIC_BYTES + 2 ||
+        memcmp(cursor->bytes, PRS_NPY_MAGIC, PRS_NPY_MAGIC_BYTES) != 0) {
+        return prs_npy_expected(cursor,
+                                "the magic \\x93NUMPY and a version (is this an .npy file?)");
+    }
+    cursor->at = PRS_NPY_MAGIC_BYTES;
+    unsigned version = cursor->bytes[cursor->at];
+    if (version < 1 || version > 3) {
+        return prs_npy_expected(cursor, "format version 1, 2 or 3");
+    }
+    cursor->at += 2;
+    size_t length_bytes = version == 1 ? 2 : 4;
+    if (size - cursor->at < length_bytes) {
+        return prs_npy_expected(cursor, "the header's length, but the file ends");
+    }
+    size_t length = 0;
+    for (size_t i = 0; i < length_bytes; i++) {
+        length |= (size_t)cursor->bytes[cursor->at + i] << (8 * i);
+    }
+    cursor->at += length_bytes;
+    if (size - cursor->at < length) {
+        return prs_fail(
+            cursor->log, PERSEUS_PROTOCOL,
+            "%s: the .npy header at byte %zu has %zu bytes, but only %zu follow: the file "
+            "is truncated",
+            cursor->name, cursor->at, length, size - cursor->at);
+    }
+    cursor->end = cursor->at + length;
+    return PERSEUS_OK;
+}
+
+static enum perseus_status prs_npy_check_items(const struct prs_npy_cursor *cursor, size_t size,
+                                               const struct prs_npy *npy)
+{
+    uint64_t bytes = prs_npy_item_bytes(npy);
+    bool overflow = false;
+    for (uint32_t i = 0; i < npy->dims; i++) {
+        overflow |= __builtin_mul_overflow(bytes, npy->shape[i], &bytes);
+    }
+    if (overflow || bytes != size - cursor->end) {
+        return prs_fail(
+            cursor->log, PERSEUS_PROTOCOL,
+            "%s: the shape (%llu, %llu, %llu) needs %s%llu bytes of items from byte %zu, "
+            "but %zu are there: the file is truncated or damaged",
+            cursor->name, (unsigned long long)npy->shape[0], (unsigned long long)npy->shape[1],
+            (unsigned long long)npy->shape[2], overflow ? "more than " : "",
+            (unsigned long long)(overflow ? UINT64_MAX : bytes), cursor->end, size - cursor->end);
+    }
+    return PERSEUS_OK;
+}
+
+enum perseus_status prs_npy_parse(const char *name, const unsigned char *bytes, size_t size,
+                                  const struct prs_log *log, struct prs_npy *out)
+{
+    struct prs_npy_cursor cursor = {.name = name, .bytes = bytes, .end = size, .log = log};
+    struct prs_npy npy;
+    enum perseus_status status = prs_npy_read_preamble(&cursor);
+    if (status == PERSEUS_OK) {
+        status = prs_npy_read_dictionary(&cursor, &npy);
+    }
+    if (status == PERSEUS_OK) {
+        status = prs_npy_check_items(&cursor, size, &npy);
+    }
+    if (status == PERSEUS_OK) {
+        npy.items_offset = cursor.end;
+        npy.items = bytes + cursor.end;
+        *out = npy;
+    }
+    return status;
+}
+
+uint32_t prs_npy_item_bytes(const struct prs_npy *npy)
+{
+    return npy->type == PRS_NPY_U8 ? 1 : npy->type == PRS_NPY_U16 ? 2 : 4;
+}
+
+int32_t prs_npy_item(const struct prs_npy *npy, uint64_t index)
+{
+    uint32_t width = prs_npy_item_bytes(npy);
+    const unsigned char *item = npy->items + index * width;
+    uint32_t value = 0;
+    for (uint32_t i = 0; i < width; i++) {
+        value |= (uint32_t)item[i] << (8 * i);
+    }
+    return (int32_t)value;
+}
