@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "perseus/bench_exchange.h"
+#include "bench/exchange.h"
 
 enum { PES = 5, CELLS = 8, TRANSFERS = 24, BYTES_MAX = 40000 };
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "perseus/options.h"
+#include "kit/options.h"
 
 struct parsed {
     bool flag;

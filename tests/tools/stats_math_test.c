@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "perseus/stats_math.h"
+#include "kit/stats_math.h"
 
 static void assert_near(double is, double want)
 {

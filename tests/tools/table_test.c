@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "perseus/table.h"
+#include "kit/table.h"
 
 static const struct prs_table_column columns[] = {
     {"name", PRS_ALIGN_LEFT}, {"n", PRS_ALIGN_RIGHT}, {"why", PRS_ALIGN_LEFT}};

@@ -9,11 +9,11 @@
 #include "base/local_address.h"
 #include "command.h"
 #include "fabric/registry.h"
-#include "json_out.h"
-#include "options.h"
-#include "probe.h"
-#include "table.h"
-#include "tool_log.h"
+#include "kit/json_out.h"
+#include "kit/options.h"
+#include "kit/probe.h"
+#include "kit/table.h"
+#include "kit/tool_log.h"
 #ifdef PERSEUS_HAVE_LIBFABRIC
 #include "fabric/libfabric/discover.h"
 #endif

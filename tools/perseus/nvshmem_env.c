@@ -7,7 +7,7 @@
 
 #include "command.h"
 #include "nvshmem_files.h"
-#include "options.h"
+#include "kit/options.h"
 
 struct env_options {
     const char *transport, *provider, *ordering, *heap, *plugins, *nvshmem;

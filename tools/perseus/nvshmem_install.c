@@ -8,7 +8,7 @@
 
 #include "command.h"
 #include "nvshmem_files.h"
-#include "options.h"
+#include "kit/options.h"
 
 #define STOCK_SUFFIX ".perseus-saved"
 

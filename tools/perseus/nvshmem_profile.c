@@ -11,7 +11,7 @@
 #include "command.h"
 #include "nvshmem_files.h"
 #include "nvshmem_report.h"
-#include "options.h"
+#include "kit/options.h"
 
 #define RECORDS_MAX 4096
 

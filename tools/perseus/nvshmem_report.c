@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "json_out.h"
-#include "table.h"
+#include "kit/json_out.h"
+#include "kit/table.h"
 
 const char *prs_nvshmem_kind_name(enum prs_profile_kind kind)
 {

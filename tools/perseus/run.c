@@ -9,9 +9,9 @@
 
 #include "base/env.h"
 #include "command.h"
-#include "launch.h"
-#include "options.h"
-#include "tool_log.h"
+#include "kit/launch.h"
+#include "kit/options.h"
+#include "kit/tool_log.h"
 
 /* What shells return for a program that is not there, or cannot be run. */
 enum { EXIT_NOT_FOUND = 127, EXIT_CANNOT_RUN = 126 };

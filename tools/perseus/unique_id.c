@@ -7,8 +7,8 @@
 #include "base/env.h"
 #include "base/local_address.h"
 #include "command.h"
-#include "options.h"
-#include "tool_log.h"
+#include "kit/options.h"
+#include "kit/tool_log.h"
 
 int prs_tool_unique_id(int argc, char **argv)
 {

@@ -11,7 +11,7 @@
 #include "model/reference.h"
 #include "model/weights.h"
 #include "job.h"
-#include "tool_log.h"
+#include "kit/tool_log.h"
 
 /* Memory that forked PEs share instead of copying. NULL when there is none. */
 static void *shared(size_t bytes)

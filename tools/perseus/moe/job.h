@@ -23,10 +23,10 @@
 
 #include <perseus/moe.h>
 
-#include "bench_board.h"
+#include "bench/board.h"
 #include "model/routing.h"
 #include "moe/trace.h"
-#include "progress.h"
+#include "kit/progress.h"
 
 struct prs_moe_setup {
     struct perseus_moe_config config; /* of the layer, but for protocol and communication_only */

@@ -8,7 +8,7 @@
 #include "moe/bf16.h"
 #include "moe/layer.h"
 #include "job.h"
-#include "tool_log.h"
+#include "kit/tool_log.h"
 
 /* One thread repeats what one of the layer's threads did. */
 struct loop_thread {

@@ -6,11 +6,11 @@
 
 #include "base/env.h"
 #include "command.h"
-#include "launch.h"
+#include "kit/launch.h"
 #include "job.h"
-#include "probe.h"
-#include "stats_math.h"
-#include "tool_log.h"
+#include "kit/probe.h"
+#include "kit/stats_math.h"
+#include "kit/tool_log.h"
 
 enum { GRACE_MS = 2000, WARM_UPS_AND_ALL = 2 };
 

@@ -6,8 +6,8 @@
 #include "moe/plan.h"
 #include "model/weights.h"
 #include "job.h"
-#include "table.h"
-#include "tool_log.h"
+#include "kit/table.h"
+#include "kit/tool_log.h"
 
 /* Of one PE beside the layer and its heap, measured with tcp: program and libraries; ring, proxy and
  * fabric, if there is another node to talk to; and what oneDNN compiles and keeps for the products of

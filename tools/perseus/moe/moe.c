@@ -9,12 +9,12 @@
 
 #include "base/env.h"
 #include "command.h"
-#include "json_out.h"
+#include "kit/json_out.h"
 #include "model/models.h"
 #include "moe/plan.h"
 #include "job.h"
-#include "options.h"
-#include "tool_log.h"
+#include "kit/options.h"
+#include "kit/tool_log.h"
 
 enum {
     CUT = 6, /* of the default model's intermediate size: what two cores can do */

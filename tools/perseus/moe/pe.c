@@ -11,7 +11,7 @@
 #include "model/reference.h"
 #include "model/weights.h"
 #include "job.h"
-#include "tool_log.h"
+#include "kit/tool_log.h"
 
 enum { WARM_UPS = 2 }; /* iterations that are not measured: products are compiled, memory touched */
 #define HEAP_SLACK_BYTES (UINT64_C(1) << 20)

@@ -4,9 +4,9 @@
 
 #include <jansson.h>
 
-#include "json_out.h"
+#include "kit/json_out.h"
 #include "job.h"
-#include "table.h"
+#include "kit/table.h"
 
 static double tokens_per_s(const struct prs_moe_setup *setup, const struct prs_moe_result *result)
 {

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kit/probe.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/settings.h"
+#include "fabric/registry.h"
+#include "order/order.h"
+#include "kit/tool_log.h"
+
+static void keep_first_error(void *user, enum perseus_log_level level, const char *text)
+{
+    struct prs_probe *probe = user;
+    if (level == PERSEUS_LOG_ERROR && probe->error[0] == '\0') {
+        snprintf(probe->error, sizeof probe->error, "%s", text);
+    }
+}
+
+void prs_probe_modes(struct prs_probe *probe)
+{
+    static const struct prs_log no_log;
+    for (int mode = PERSEUS_ORDERING_AUTO + 1; mode < PERSEUS_ORDERING_COUNT; mode++) {
+        struct prs_probe_mode *row = &probe->modes[mode];
+        row->is_kept = prs_ordering_check((enum perseus_ordering)mode, &probe->caps, row->why,
+                                          sizeof row->why) == PERSEUS_OK;
+    }
+    if (prs_ordering_resolve(PERSEUS_ORDERING_AUTO, &probe->caps, &no_log, &probe->auto_mode,
+                             probe->auto_why, sizeof probe->auto_why) != PERSEUS_OK) {
+        probe->auto_mode = PERSEUS_ORDERING_AUTO;
+    }
+}
+
+static enum perseus_status ask_fabric(const char *fabric_name, const char *provider,
+                                      const struct prs_log *log, struct prs_probe *probe)
+{
+    const struct perseus_attr attr = {.fabric = fabric_name, .provider = provider};
+    struct prs_settings settings;
+    enum perseus_status status = prs_settings_read(&attr, log, &settings);
+    const struct prs_fabric_ops *ops = NULL;
+    if (status == PERSEUS_OK) {
+        status = prs_fabric_find(settings.fabric, log, &ops);
+    }
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    const struct prs_fabric_config config = {
+        .provider = settings.provider,
+        .bind = settings.bind,
+        .memory_kinds = PRS_MEMORY_HOST,
+        .want_atomics = settings.native_atomics,
+        .log = log,
+        .clock = prs_clock_monotonic(),
+    };
+    struct prs_fabric *fabric = NULL;
+    status = ops->open(&config, &fabric);
+    if (status == PERSEUS_OK) {
+        probe->caps = fabric->caps;
+        ops->close(fabric);
+        prs_probe_modes(probe);
+    }
+    return status;
+}
+
+static void write_whole(int fd, const void *data, size_t bytes)
+{
+    const char *at = data;
+    while (bytes > 0) {
+        ssize_t n = write(fd, at, bytes);
+        if (n < 0 && errno != EINTR) {
+            return; /* the reader sees too little */
+        }
+        if (n > 0) {
+            at += n;
+            bytes -= (size_t)n;
+        }
+    }
+}
+
+static bool read_whole(int fd, void *data, size_t bytes)
+{
+    char *at = data;
+    while (bytes > 0) {
+        ssize_t n = read(fd, at, bytes);
+        if (n == 0 || (n < 0 && errno != EINTR)) {
+            return false;
+        }
+        if (n > 0) {
+            at += n;
+            bytes -= (size_t)n;
+        }
+    }
+    return true;
+}
+
+enum perseus_status prs_probe_fabric(const char *fabric, const char *provider,
+                                     struct prs_probe *out)
+{
+    struct prs_probe probe = {0};
+    struct prs_log log = prs_tool_log();
+    int pair[2];
+    if (pipe(pair) != 0) {
+        return prs_fail(&log, PERSEUS_IO, "pipe: %s", strerror(errno));
+    }
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct prs_log keep = {.fn = keep_first_error, .user = &probe, .pe = -1};
+        close(pair[0]);
+        probe.status = ask_fabric(fabric, provider, &keep, &probe);
+        write_whole(pair[1], &probe, sizeof probe);
+        _exit(0);
+    }
+    close(pair[1]);
+    bool is_read = pid > 0 && read_whole(pair[0], &probe, sizeof probe);
+    close(pair[0]);
+    if (pid > 0) {
+        waitpid(pid, NULL, 0);
+    }
+    if (!is_read) {
+        return prs_fail(&log, PERSEUS_IO,
+                        "looking at fabric %s, provider %s failed: %s; try another --provider",
+                        fabric != NULL ? fabric : "(default)",
+                        provider != NULL ? provider : "(default)",
+                        pid < 0 ? strerror(errno) : "its library ended the process");
+    }
+    *out = probe;
+    return PERSEUS_OK;
+}
