@@ -15,7 +15,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "core/settings.h"
+#include "core/job/settings.h"
 #include "handle.h"
 #include "order/order.h"
 #include "run.h"

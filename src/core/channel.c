@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/affinity.h"
+#include "core/job/affinity.h"
 #include "fabric/registry.h"
 #include "fabric/scope.h"
 

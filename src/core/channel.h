@@ -9,9 +9,9 @@
 #ifndef PRS_CORE_CHANNEL_H
 #define PRS_CORE_CHANNEL_H
 
-#include "core/buffers.h"
-#include "core/heap.h"
-#include "core/settings.h"
+#include "core/memory/buffers.h"
+#include "core/memory/heap.h"
+#include "core/job/settings.h"
 #include "order/order.h"
 
 #define PRS_WHY_BYTES 256

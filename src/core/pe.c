@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/export.h"
-#include "core/settings.h"
+#include "core/job/settings.h"
 
 /* A context that can log and knows what it was asked to be, but no peers yet. */
 static enum perseus_status prs_pe_create(const struct perseus_attr *attr,

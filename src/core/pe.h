@@ -4,8 +4,8 @@
 #define PRS_CORE_PE_H
 
 #include "core/channel.h"
-#include "core/job.h"
-#include "core/peers.h"
+#include "core/job/job.h"
+#include "core/job/peers.h"
 #include "core/report.h"
 
 struct perseus_pe {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/export.h"
-#include "core/job.h"
+#include "core/job/job.h"
 #include "moe/layer.h"
 
 PRS_PUBLIC const char *perseus_moe_protocol_name(enum perseus_moe_protocol protocol)

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "core/affinity.h"
+#include "core/job/affinity.h"
 
 static void test_lists(void **state)
 {

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "core/allocator.h"
+#include "core/memory/allocator.h"
 
 #define UNIT   PRS_ALLOCATOR_ALIGNMENT
 #define UNITS  256

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "core/buffers.h"
+#include "core/memory/buffers.h"
 #include "core/messages.h"
 
 #define SLOTS  32

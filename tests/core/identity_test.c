@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "core/identity.h"
+#include "core/job/identity.h"
 #include "core/messages.h"
 
 #define PES 3

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "core/messages.h"
-#include "core/peers.h"
+#include "core/job/peers.h"
 
 #define BYTES 8192
 

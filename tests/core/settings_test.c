@@ -13,7 +13,7 @@
 
 #include "base/env.h"
 #include "core/messages.h"
-#include "core/settings.h"
+#include "core/job/settings.h"
 
 static struct messages messages;
 

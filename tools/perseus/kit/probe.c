@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/settings.h"
+#include "core/job/settings.h"
 #include "fabric/registry.h"
 #include "order/order.h"
 #include "kit/tool_log.h"

@@ -7,8 +7,8 @@
  *
  * One thread at a time. A call costs O(blocks).
  */
-#ifndef PRS_CORE_ALLOCATOR_H
-#define PRS_CORE_ALLOCATOR_H
+#ifndef PRS_CORE_MEMORY_ALLOCATOR_H
+#define PRS_CORE_MEMORY_ALLOCATOR_H
 
 #include <stdbool.h>
 #include <stddef.h>

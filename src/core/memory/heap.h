@@ -6,8 +6,8 @@
  * Layout, the same on every PE: one page of words for the library's own barrier, then the user's
  * part. Offsets count from the mapping's base. Untouched pages cost nothing.
  */
-#ifndef PRS_CORE_HEAP_H
-#define PRS_CORE_HEAP_H
+#ifndef PRS_CORE_MEMORY_HEAP_H
+#define PRS_CORE_MEMORY_HEAP_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 #include <sys/types.h>
 
 #include "base/log.h"
-#include "core/allocator.h"
+#include "core/memory/allocator.h"
 
 #define PRS_HEAP_RESERVED  4096
 #define PRS_HEAP_WORDS_MAX (PRS_HEAP_RESERVED / 64)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* affinity.h: a CPU near a device, for a proxy that asks to run there. */
-#ifndef PRS_CORE_AFFINITY_H
-#define PRS_CORE_AFFINITY_H
+#ifndef PRS_CORE_JOB_AFFINITY_H
+#define PRS_CORE_JOB_AFFINITY_H
 
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/affinity.h"
+#include "core/job/affinity.h"
 
 #include <stdio.h>
 #include <stdlib.h>

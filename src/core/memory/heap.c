@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/heap.h"
+#include "core/memory/heap.h"
 
 #include <errno.h>
 #include <fcntl.h>

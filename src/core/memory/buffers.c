@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/buffers.h"
+#include "core/memory/buffers.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

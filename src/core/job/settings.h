@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* settings.h: what a PE was asked to be: the caller's attributes, then the environment, then the
  * defaults, all checked. */
-#ifndef PRS_CORE_SETTINGS_H
-#define PRS_CORE_SETTINGS_H
+#ifndef PRS_CORE_JOB_SETTINGS_H
+#define PRS_CORE_JOB_SETTINGS_H
 
 #include "base/local_address.h"
 #include "fabric/faulty/faulty.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* identity.h: what every PE tells every other at start-up, before any fabric is open: who it is,
  * where its heap can be found, and what must be equal everywhere. */
-#ifndef PRS_CORE_IDENTITY_H
-#define PRS_CORE_IDENTITY_H
+#ifndef PRS_CORE_JOB_IDENTITY_H
+#define PRS_CORE_JOB_IDENTITY_H
 
-#include "core/heap.h"
-#include "core/settings.h"
+#include "core/memory/heap.h"
+#include "core/job/settings.h"
 
 #define PRS_HOST_BYTES 64
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/allocator.h"
+#include "core/memory/allocator.h"
 
 #include <stdint.h>
 #include <stdlib.h>

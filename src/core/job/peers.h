@@ -11,12 +11,12 @@
  *
  * Memory: 32 bytes per PE of the job, and address space (no memory) for each local heap.
  */
-#ifndef PRS_CORE_PEERS_H
-#define PRS_CORE_PEERS_H
+#ifndef PRS_CORE_JOB_PEERS_H
+#define PRS_CORE_JOB_PEERS_H
 
 #include <stdatomic.h>
 
-#include "core/identity.h"
+#include "core/job/identity.h"
 
 struct prs_peer {
     unsigned char *base;     /* its heap here, NULL if it is not local */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/identity.h"
+#include "core/job/identity.h"
 
 #include <fcntl.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * job.h: the bootstrap as the core uses it: collectives and health checks kept apart by a mutex,
  * and start-up steps that every PE passes or none.
  */
-#ifndef PRS_CORE_JOB_H
-#define PRS_CORE_JOB_H
+#ifndef PRS_CORE_JOB_JOB_H
+#define PRS_CORE_JOB_JOB_H
 
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/settings.h"
+#include "core/job/settings.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,8 +6,8 @@
  *
  * Any thread. A look-up takes a read lock and O(log buffers); the proxy's takes neither.
  */
-#ifndef PRS_CORE_BUFFERS_H
-#define PRS_CORE_BUFFERS_H
+#ifndef PRS_CORE_MEMORY_BUFFERS_H
+#define PRS_CORE_MEMORY_BUFFERS_H
 
 #include <stdbool.h>
 

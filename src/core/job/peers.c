@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/peers.h"
+#include "core/job/peers.h"
 
 #include <errno.h>
 #include <fcntl.h>
