@@ -4,7 +4,7 @@
  * what the fabric promises is coherent with those), so there is one atomicity domain per word. */
 #include "fabric/word.h"
 #include "plugin.h"
-#include "stage.h"
+#include "staging/stage.h"
 
 enum perseus_status prs_plugin_target(struct prs_plugin *plugin, int pe, const char *what,
                                       const struct prs_abi_rma_memory *memory, size_t bytes,

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "fabric/scope.h"
-#include "notice.h"
+#include "host/notice.h"
 #include "perseus/perseus.h"
 #include "plugin.h"
-#include "stage.h"
+#include "staging/stage.h"
 
 #define IDENTITY_MAGIC 0x3173757265737270u
 /* The second number grows with the layout of what follows. */

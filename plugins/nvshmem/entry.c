@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* entry.c: the one symbol NVSHMEM looks up. Built once per file name. */
 #include "base/export.h"
-#include "interface.h"
-#include "notice.h"
-#include "status.h"
-#include "version.h"
+#include "host/interface.h"
+#include "host/notice.h"
+#include "host/status.h"
+#include "host/version.h"
 
 PRS_PUBLIC int nvshmemt_init(void **out, const struct prs_abi_cuda_table *cuda, int api_version);
 

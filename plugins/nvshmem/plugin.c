@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/env.h"
-#include "cuda.h"
-#include "notice.h"
-#include "stage.h"
+#include "staging/cuda.h"
+#include "host/notice.h"
+#include "staging/stage.h"
 
 /* ---- what the user asked for ---- */
 

@@ -11,10 +11,10 @@
 #ifndef PRS_NVSHMEM_PLUGIN_H
 #define PRS_NVSHMEM_PLUGIN_H
 
-#include "abi.h"
-#include "amo.h"
-#include "memory.h"
-#include "route.h"
+#include "host/abi.h"
+#include "host/amo.h"
+#include "route/memory.h"
+#include "route/route.h"
 
 struct prs_cuda;
 struct prs_hello; /* connect.c */

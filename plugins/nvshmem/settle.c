@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* settle.c: fence and quiet, over both ways that data takes. */
 #include "plugin.h"
-#include "stage.h"
+#include "staging/stage.h"
 
 static enum perseus_status quiet_staged(struct prs_plugin *plugin, enum prs_side side, int pe)
 {

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "stage.h"
+#include "staging/stage.h"
 
 static bool is_get(int desc)
 {

@@ -19,7 +19,7 @@
 
 #include "ears.h"
 #include "fake_cuda.h"
-#include "handle.h"
+#include "host/handle.h"
 #include "traffic.h"
 
 #define IBRC_4 "nvshmem_transport_ibrc.so.4"

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "abi3.h"
-#include "abi4.h"
+#include "host/abi3.h"
+#include "host/abi4.h"
 #include "base/export.h"
 
 union object {

@@ -13,7 +13,7 @@
 
 #include <pthread.h>
 
-#include "abi.h"
+#include "host/abi.h"
 #include "rendezvous.h"
 
 #define HOST_CHUNKS      2

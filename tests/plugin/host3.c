@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* host3.c: what the host's side of interface 3.0 has of its own. */
-#include "abi3.h"
+#include "host/abi3.h"
 #include "host.h"
 
 static struct prs_abi_parts parts(struct host_pe *pe)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* host4.c: what the host's side of interface 4.0 has of its own. */
-#include "abi4.h"
+#include "host/abi4.h"
 #include "host.h"
 
 #define ALL_QPS 0x7fffffff

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* host_calls.c: the calls that both interfaces have. */
-#include "abi3.h"
+#include "host/abi3.h"
 #include "host.h"
 
 void host_adopt(struct host_pe *pe)

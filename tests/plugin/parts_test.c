@@ -7,13 +7,13 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "amo.h"
-#include "handle.h"
+#include "host/amo.h"
+#include "host/handle.h"
 #include "plugin.h"
-#include "sequence.h"
-#include "stage_ring.h"
-#include "status.h"
-#include "version.h"
+#include "route/sequence.h"
+#include "staging/stage_ring.h"
+#include "host/status.h"
+#include "host/version.h"
 
 struct heard {
     int count;

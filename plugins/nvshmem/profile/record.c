@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "record.h"
+#include "profile/record.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shim.c: finds the wrapped transport and starts it. Built once per file name, as the transports are. */
-#include "shim.h"
+#include "profile/shim.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -11,7 +11,7 @@
 
 #include "base/env.h"
 #include "base/export.h"
-#include "notice.h"
+#include "host/notice.h"
 
 #define PATH_BYTES 4096
 

@@ -3,10 +3,10 @@
 #ifndef PRS_NVSHMEM_PROFILE_SHIM_H
 #define PRS_NVSHMEM_PROFILE_SHIM_H
 
-#include "abi3.h"
-#include "abi4.h"
+#include "host/abi3.h"
+#include "host/abi4.h"
 #include "base/log.h"
-#include "record.h"
+#include "profile/record.h"
 
 struct prs_shim {
     struct prs_log log;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shim4.c: the callbacks that interface 4.0 has of its own. */
-#include "shim.h"
+#include "profile/shim.h"
 
 static int connect_endpoints(void *t, int *devices, int n_devices, int *out_qps, int n_qps)
 {

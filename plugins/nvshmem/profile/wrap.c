@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wrap.c: the callbacks that both interface versions have, around those of the wrapped transport. */
-#include "shim.h"
+#include "profile/shim.h"
 
 struct prs_shim *prs_shim_of(void *t)
 {

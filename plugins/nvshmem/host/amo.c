@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/amo.h"
+
+struct amo_row {
+    bool known, fetch;
+    enum perseus_atomic op;
+    bool fixed; /* the operand is `operand`, whatever the host says */
+    uint64_t operand;
+};
+
+static const struct amo_row rows[] = {
+    [PRS_ABI_AMO_INC] = {true, false, PERSEUS_ATOMIC_ADD, true, 1},
+    [PRS_ABI_AMO_SET] = {true, false, PERSEUS_ATOMIC_SET, false, 0},
+    [PRS_ABI_AMO_ADD] = {true, false, PERSEUS_ATOMIC_ADD, false, 0},
+    [PRS_ABI_AMO_AND] = {true, false, PERSEUS_ATOMIC_AND, false, 0},
+    [PRS_ABI_AMO_OR] = {true, false, PERSEUS_ATOMIC_OR, false, 0},
+    [PRS_ABI_AMO_XOR] = {true, false, PERSEUS_ATOMIC_XOR, false, 0},
+    [PRS_ABI_AMO_SIGNAL] = {true, false, PERSEUS_ATOMIC_SET, false, 0},
+    [PRS_ABI_AMO_SIGNAL_SET] = {true, false, PERSEUS_ATOMIC_SET, false, 0},
+    [PRS_ABI_AMO_SIGNAL_ADD] = {true, false, PERSEUS_ATOMIC_ADD, false, 0},
+    [PRS_ABI_AMO_FETCH] = {true, true, PERSEUS_ATOMIC_ADD, true, 0},
+    [PRS_ABI_AMO_FETCH_INC] = {true, true, PERSEUS_ATOMIC_ADD, true, 1},
+    [PRS_ABI_AMO_FETCH_ADD] = {true, true, PERSEUS_ATOMIC_ADD, false, 0},
+    [PRS_ABI_AMO_FETCH_AND] = {true, true, PERSEUS_ATOMIC_AND, false, 0},
+    [PRS_ABI_AMO_FETCH_OR] = {true, true, PERSEUS_ATOMIC_OR, false, 0},
+    [PRS_ABI_AMO_FETCH_XOR] = {true, true, PERSEUS_ATOMIC_XOR, false, 0},
+    [PRS_ABI_AMO_SWAP] = {true, true, PERSEUS_ATOMIC_SET, false, 0},
+    [PRS_ABI_AMO_COMPARE_SWAP] = {true, true, PERSEUS_ATOMIC_COMPARE_SWAP, false, 0},
+};
+
+bool prs_amo_decode(int desc, int element_bytes, uint64_t value, uint64_t compare,
+                    struct prs_amo *out)
+{
+    if (desc < 0 || (size_t)desc >= sizeof rows / sizeof rows[0] || !rows[desc].known ||
+        (element_bytes != 2 && element_bytes != 4 && element_bytes != 8)) {
+        return false;
+    }
+    *out = (struct prs_amo){
+        .op = rows[desc].op,
+        .operand = rows[desc].fixed ? rows[desc].operand : value,
+        .compare = compare,
+        .bytes = (uint32_t)element_bytes,
+        .fetch = rows[desc].fetch,
+    };
+    return true;
+}

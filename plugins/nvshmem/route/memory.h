@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * memory.h: what NVSHMEM registered on this PE: heap chunks and user buffers, by address.
+ *
+ * Changed with both routes' locks held, so whoever holds either may look.
+ */
+#ifndef PRS_NVSHMEM_MEMORY_H
+#define PRS_NVSHMEM_MEMORY_H
+
+#include "host/handle.h"
+#include "order/order.h"
+
+struct prs_plugin;
+
+struct prs_chunk {
+    uintptr_t base;
+    size_t bytes;
+    enum prs_handle_kind kind;
+    bool device;
+    uint32_t number;
+    struct prs_window *windows[PRS_SIDE_COUNT]; /* WINDOW */
+    struct prs_region *regions[PRS_SIDE_COUNT]; /* of what the fabric itself reads and writes */
+};
+
+struct prs_memory {
+    struct prs_chunk *chunks; /* sorted by base, disjoint */
+    uint32_t count, capacity;
+    uint32_t heap_next, local_next; /* numbers */
+};
+
+/* Registers [buffer, buffer + bytes) with both routes and fills the host's blob. */
+enum perseus_status prs_memory_register(struct prs_plugin *plugin, void *buffer, size_t bytes,
+                                        bool local_only, unsigned char *out_blob);
+/* `blob` is the host's copy of what register wrote, at any address. */
+enum perseus_status prs_memory_release(struct prs_plugin *plugin, const unsigned char *blob);
+void prs_memory_finish(struct prs_plugin *plugin);
+
+/* The chunk that holds all of [pointer, pointer + bytes), or NULL. */
+const struct prs_chunk *prs_memory_find(const struct prs_memory *memory, const void *pointer,
+                                        size_t bytes);
+
+#endif

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* perseus nvshmem-profile: runs an NVSHMEM program with its transport under the profiler, and reports. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "nvshmem/files.h"
+#include "nvshmem/report.h"
+#include "kit/options.h"
+
+#define RECORDS_MAX 4096
+
+/* ---- the program's environment ---- */
+
+static bool is_transport_file(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return strncmp(slash != NULL ? slash + 1 : path, "nvshmem_transport_", 18) == 0;
+}
+
+/* What LD_PRELOAD holds, without transports; the folder of the first of those goes to `inner`. */
+static bool split_preload(char *rest, size_t rest_bytes, char *inner, size_t inner_bytes)
+{
+    bool fits = true;
+    const char *before = getenv("LD_PRELOAD");
+    char *copy = strdup(before != NULL ? before : ""), *position = NULL;
+    rest[0] = inner[0] = '\0';
+    for (char *word = copy != NULL ? strtok_r(copy, ": ", &position) : NULL; word != NULL;
+         word = strtok_r(NULL, ": ", &position)) {
+        char *slash = strrchr(word, '/');
+        if (!is_transport_file(word)) {
+            fits = prs_nvshmem_list_add(rest, rest_bytes, word) && fits;
+        } else if (inner[0] == '\0' && slash != NULL) {
+            snprintf(inner, inner_bytes, "%.*s", (int)(slash - word), word);
+        }
+    }
+    free(copy);
+    return fits;
+}
+
+/* The profiler's files take the transports' names; what they wrap is found through the environment. */
+static bool set_environment(const char *plugins, const char *transport, const char *records)
+{
+    char preload[8 * PRS_NVSHMEM_PATH_BYTES] = "", rest[PRS_NVSHMEM_PATH_BYTES];
+    char inner[PRS_NVSHMEM_PATH_BYTES], folder[PRS_NVSHMEM_PATH_BYTES + 16];
+    static const char *const names[] = {"libfabric", "ibrc"};
+    bool fits = split_preload(rest, sizeof rest, inner, sizeof inner);
+    snprintf(folder, sizeof folder, "%s/profile", plugins);
+    for (int i = 0; i < 4; i++) {
+        char file[PRS_NVSHMEM_PATH_BYTES];
+        if (!prs_nvshmem_file(folder, names[i % 2], PRS_NVSHMEM_MAJOR_MIN + i / 2, file) ||
+            access(file, R_OK) != 0) {
+            fprintf(stderr, "perseus nvshmem-profile: %s lacks the profiler's files\n", folder);
+            return false;
+        }
+        fits = fits && prs_nvshmem_list_add(preload, sizeof preload, file);
+    }
+    if (!fits || (rest[0] != '\0' && !prs_nvshmem_list_add(preload, sizeof preload, rest))) {
+        fprintf(stderr, "perseus nvshmem-profile: LD_PRELOAD would become too long\n");
+        return false;
+    }
+    const char *wrapped = strcmp(transport, "there") == 0     ? inner
+                          : strcmp(transport, "perseus") == 0 ? plugins
+                          : strcmp(transport, "stock") == 0   ? ""
+                                                              : transport;
+    if (strcmp(transport, "perseus") == 0) {
+        setenv("NVSHMEM_REMOTE_TRANSPORT", "libfabric", 0);
+    }
+    return setenv("LD_PRELOAD", preload, 1) == 0 &&
+           setenv("PERSEUS_PROFILE_INNER", wrapped, 1) == 0 &&
+           setenv("PERSEUS_PROFILE_DIR", records, 1) == 0;
+}
+
+static int run_program(char **argv, const char *plugins, const char *transport, const char *records)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        if (!set_environment(plugins, transport, records)) {
+            _exit(PRS_EXIT_FAILED);
+        }
+        execvp(argv[0], argv);
+        fprintf(stderr, "perseus nvshmem-profile: cannot start %s: %s\n", argv[0], strerror(errno));
+        _exit(127);
+    }
+    int status = 0;
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    return child < 0           ? PRS_EXIT_FAILED
+           : WIFEXITED(status) ? WEXITSTATUS(status)
+                               : 128 + WTERMSIG(status);
+}
+
+/* ---- the records ---- */
+
+static int by_pe(const void *a, const void *b)
+{
+    const struct prs_nvshmem_record *left = a, *right = b;
+    return left->head->pe - right->head->pe;
+}
+
+/* Opens what the PEs left, sorted by PE; `remove`: and removes the folder. */
+static int collect(const char *folder, bool remove, struct prs_nvshmem_record *records)
+{
+    DIR *directory = opendir(folder);
+    int n = 0;
+    for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
+        char path[PRS_NVSHMEM_PATH_BYTES];
+        if (entry->d_name[0] == '.') {
+            continue;
+        }
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (n < RECORDS_MAX && prs_nvshmem_record_open(path, &records[n])) {
+            n++;
+        }
+        if (remove) {
+            unlink(path);
+        }
+    }
+    if (directory != NULL) {
+        closedir(directory);
+    }
+    if (remove) {
+        rmdir(folder);
+    }
+    qsort(records, (size_t)n, sizeof *records, by_pe);
+    return n;
+}
+
+static bool report(const struct prs_nvshmem_record *records, int n, const char *prefix)
+{
+    char path[PRS_NVSHMEM_PATH_BYTES];
+    prs_nvshmem_print(records, n, stdout);
+    if (prefix == NULL) {
+        return true;
+    }
+    snprintf(path, sizeof path, "%s.json", prefix);
+    bool good = prs_nvshmem_write_json(records, n, path);
+    printf("written: %s", path);
+    snprintf(path, sizeof path, "%s.trace.json", prefix);
+    good = prs_nvshmem_write_trace(records, n, path) && good;
+    printf(", %s (open it in ui.perfetto.dev)\n", path);
+    return good;
+}
+
+struct profile_options {
+    const char *plugins, *transport, *prefix, *records;
+};
+
+/* Runs the program, unless records of other runs are to be reported. */
+static int run_and_collect(const struct profile_options *options, char **program,
+                           struct prs_nvshmem_record *records, int *out_n)
+{
+    char plugins[PRS_NVSHMEM_PATH_BYTES], folder[] = "/tmp/perseus-profile-XXXXXX";
+    *out_n = 0;
+    if (options->records != NULL) {
+        *out_n = collect(options->records, false, records);
+        return PRS_EXIT_OK;
+    }
+    if (!prs_nvshmem_plugins(options->plugins, plugins) || mkdtemp(folder) == NULL) {
+        return PRS_EXIT_FAILED;
+    }
+    int code = run_program(program, plugins, options->transport, folder);
+    *out_n = collect(folder, true, records);
+    if (*out_n == 0) {
+        fprintf(stderr, "perseus nvshmem-profile: no PE used a remote transport: is "
+                        "NVSHMEM_REMOTE_TRANSPORT\nset, and are there PEs that peer-to-peer access "
+                        "does not reach (NVSHMEM_DISABLE_P2P=1)?\n");
+        code = code != 0 ? code : PRS_EXIT_FAILED;
+    }
+    return code;
+}
+
+int prs_tool_nvshmem_profile(int argc, char **argv)
+{
+    struct profile_options options = {.transport = "there"};
+    const struct prs_option table[] = {
+        {"transport", "WHICH",
+         "there (default): the one the environment preloads, else NVSHMEM's own;\n"
+         "stock: NVSHMEM's own; perseus; or the path of a file",
+         prs_parse_text, &options.transport},
+        {"out", "PREFIX", "also writes PREFIX.json and PREFIX.trace.json (for Perfetto)",
+         prs_parse_text, &options.prefix},
+        {"records", "DIR",
+         "runs nothing, reports the records in DIR: of PEs on several hosts, say,\n"
+         "which write them where PERSEUS_PROFILE_DIR says",
+         prs_parse_text, &options.records},
+        {"plugins", "DIR", "where the built transports are (default: beside this program)",
+         prs_parse_text, &options.plugins},
+    };
+    const struct prs_command command = {
+        .name = "perseus nvshmem-profile",
+        .operands = "-- PROGRAM [ARGUMENTS]",
+        .summary =
+            "Runs an NVSHMEM program (mpirun too, on this host) and reports what its proxy "
+            "threads\ndid: calls, bytes and time per kind and peer, the time lost in fences, "
+            "what was in\nflight when each came, and what Perseus would save.",
+        .options = table,
+        .n_options = sizeof table / sizeof *table,
+    };
+    int rest, exit_code, n = 0;
+    if (!prs_command_parse(&command, argc, argv, &rest, &exit_code)) {
+        return exit_code;
+    }
+    if ((rest < argc) == (options.records != NULL)) {
+        return prs_command_mistake(&command, "name the program to run, or a folder of records");
+    }
+    struct prs_nvshmem_record *records = calloc(RECORDS_MAX, sizeof *records);
+    if (records == NULL) {
+        return PRS_EXIT_FAILED;
+    }
+    int code = run_and_collect(&options, argv + rest, records, &n);
+    if (n > 0 && !report(records, n, options.prefix)) {
+        code = code != 0 ? code : PRS_EXIT_FAILED;
+    }
+    if (n == 0 && options.records != NULL) {
+        fprintf(stderr, "perseus nvshmem-profile: %s holds no records (pe-N.profile)\n",
+                options.records);
+        code = PRS_EXIT_FAILED;
+    }
+    for (int i = 0; i < n; i++) {
+        prs_nvshmem_record_close(&records[i]);
+    }
+    free(records);
+    return code;
+}
