@@ -4,24 +4,24 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define PRS_NPY_MAGIC       "\x93NUMPY"
-#define PRS_NPY_MAGIC_BYTES 6
+#define MAGIC       "\x93NUMPY"
+#define MAGIC_BYTES 6
 
 /* Where the parser stands in the header, a Python dictionary literal. */
-struct prs_npy_cursor {
+struct cursor {
     const char *name;
     const unsigned char *bytes;
     size_t at, end;
     const struct prs_log *log;
 };
 
-static enum perseus_status prs_npy_expected(const struct prs_npy_cursor *cursor, const char *what)
+static enum perseus_status expected(const struct cursor *cursor, const char *what)
 {
     return prs_fail(cursor->log, PERSEUS_PROTOCOL, "%s: at byte %zu of the .npy header expected %s",
                     cursor->name, cursor->at, what);
 }
 
-static void prs_npy_skip_spaces(struct prs_npy_cursor *cursor)
+static void skip_spaces(struct cursor *cursor)
 {
     while (cursor->at < cursor->end &&
            (cursor->bytes[cursor->at] == ' ' || cursor->bytes[cursor->at] == '\n')) {
@@ -30,9 +30,9 @@ static void prs_npy_skip_spaces(struct prs_npy_cursor *cursor)
 }
 
 /* Consumes `c` after spaces, if it is next. */
-static bool prs_npy_take(struct prs_npy_cursor *cursor, char c)
+static bool take(struct cursor *cursor, char c)
 {
-    prs_npy_skip_spaces(cursor);
+    skip_spaces(cursor);
     if (cursor->at < cursor->end && cursor->bytes[cursor->at] == (unsigned char)c) {
         cursor->at++;
         return true;
@@ -40,9 +40,9 @@ static bool prs_npy_take(struct prs_npy_cursor *cursor, char c)
     return false;
 }
 
-static bool prs_npy_take_word(struct prs_npy_cursor *cursor, const char *word)
+static bool take_word(struct cursor *cursor, const char *word)
 {
-    prs_npy_skip_spaces(cursor);
+    skip_spaces(cursor);
     size_t length = strlen(word);
     if (cursor->end - cursor->at >= length &&
         memcmp(cursor->bytes + cursor->at, word, length) == 0) {
@@ -53,20 +53,20 @@ static bool prs_npy_take_word(struct prs_npy_cursor *cursor, const char *word)
 }
 
 /* A quoted string without escapes, copied to `out` with its terminator. */
-static enum perseus_status prs_npy_string(struct prs_npy_cursor *cursor, char *out, size_t capacity)
+static enum perseus_status read_string(struct cursor *cursor, char *out, size_t capacity)
 {
-    prs_npy_skip_spaces(cursor);
+    skip_spaces(cursor);
     size_t start = cursor->at + 1, stop = start;
     if (cursor->at >= cursor->end ||
         (cursor->bytes[cursor->at] != '\'' && cursor->bytes[cursor->at] != '"')) {
-        return prs_npy_expected(cursor, "a quoted string");
+        return expected(cursor, "a quoted string");
     }
     unsigned char quote = cursor->bytes[cursor->at];
     while (stop < cursor->end && cursor->bytes[stop] != quote) {
         stop++;
     }
     if (stop >= cursor->end || stop - start >= capacity) {
-        return prs_npy_expected(cursor, "a short quoted string");
+        return expected(cursor, "a short quoted string");
     }
     memcpy(out, cursor->bytes + start, stop - start);
     out[stop - start] = '\0';
@@ -74,28 +74,28 @@ static enum perseus_status prs_npy_string(struct prs_npy_cursor *cursor, char *o
     return PERSEUS_OK;
 }
 
-static enum perseus_status prs_npy_number(struct prs_npy_cursor *cursor, uint64_t *out)
+static enum perseus_status read_number(struct cursor *cursor, uint64_t *out)
 {
-    prs_npy_skip_spaces(cursor);
+    skip_spaces(cursor);
     uint64_t value = 0;
     size_t start = cursor->at;
     while (cursor->at < cursor->end && cursor->bytes[cursor->at] >= '0' &&
            cursor->bytes[cursor->at] <= '9') {
         unsigned digit = cursor->bytes[cursor->at] - '0';
         if (value > (UINT64_MAX - digit) / 10) {
-            return prs_npy_expected(cursor, "a dimension below 2^64");
+            return expected(cursor, "a dimension below 2^64");
         }
         value = value * 10 + digit;
         cursor->at++;
     }
     if (cursor->at == start) {
-        return prs_npy_expected(cursor, "a dimension");
+        return expected(cursor, "a dimension");
     }
     *out = value;
     return PERSEUS_OK;
 }
 
-static enum perseus_status prs_npy_read_type(struct prs_npy_cursor *cursor, struct prs_npy *npy)
+static enum perseus_status read_type(struct cursor *cursor, struct prs_npy *npy)
 {
     static const struct {
         const char *text;
@@ -104,7 +104,7 @@ static enum perseus_status prs_npy_read_type(struct prs_npy_cursor *cursor, stru
         {"|u1", PRS_NPY_U8}, {"<u1", PRS_NPY_U8}, {"<u2", PRS_NPY_U16}, {"<i4", PRS_NPY_I32}};
     char text[16];
     size_t start = cursor->at;
-    enum perseus_status status = prs_npy_string(cursor, text, sizeof text);
+    enum perseus_status status = read_string(cursor, text, sizeof text);
     if (status != PERSEUS_OK) {
         return status;
     }
@@ -115,31 +115,30 @@ static enum perseus_status prs_npy_read_type(struct prs_npy_cursor *cursor, stru
         }
     }
     cursor->at = start;
-    return prs_npy_expected(cursor, "the type '|u1', '<u2' or '<i4' (convert with numpy's astype)");
+    return expected(cursor, "the type '|u1', '<u2' or '<i4' (convert with numpy's astype)");
 }
 
-static enum perseus_status prs_npy_read_shape(struct prs_npy_cursor *cursor, struct prs_npy *npy)
+static enum perseus_status read_shape(struct cursor *cursor, struct prs_npy *npy)
 {
-    if (!prs_npy_take(cursor, '(')) {
-        return prs_npy_expected(cursor, "'(' before the shape");
+    if (!take(cursor, '(')) {
+        return expected(cursor, "'(' before the shape");
     }
     npy->dims = 0;
-    while (!prs_npy_take(cursor, ')')) {
+    while (!take(cursor, ')')) {
         if (npy->dims == PRS_NPY_DIMS_MAX) {
-            return prs_npy_expected(cursor, "at most three dimensions");
+            return expected(cursor, "at most three dimensions");
         }
-        enum perseus_status status = prs_npy_number(cursor, &npy->shape[npy->dims]);
+        enum perseus_status status = read_number(cursor, &npy->shape[npy->dims]);
         if (status != PERSEUS_OK) {
             return status;
         }
         npy->dims++;
-        if (!prs_npy_take(cursor, ',') &&
-            (cursor->at >= cursor->end || cursor->bytes[cursor->at] != ')')) {
-            return prs_npy_expected(cursor, "',' or ')' after a dimension");
+        if (!take(cursor, ',') && (cursor->at >= cursor->end || cursor->bytes[cursor->at] != ')')) {
+            return expected(cursor, "',' or ')' after a dimension");
         }
     }
     if (npy->dims == 0) {
-        return prs_npy_expected(cursor, "an array with at least one dimension before here");
+        return expected(cursor, "an array with at least one dimension before here");
     }
     for (uint32_t i = npy->dims; i < PRS_NPY_DIMS_MAX; i++) {
         npy->shape[i] = 1;
@@ -148,70 +147,67 @@ static enum perseus_status prs_npy_read_shape(struct prs_npy_cursor *cursor, str
 }
 
 /* {'descr': ..., 'fortran_order': False, 'shape': (...), } in any order. */
-static enum perseus_status prs_npy_read_dictionary(struct prs_npy_cursor *cursor,
-                                                   struct prs_npy *npy)
+static enum perseus_status read_dictionary(struct cursor *cursor, struct prs_npy *npy)
 {
     enum { TYPE = 1, ORDER = 2, SHAPE = 4, ALL = 7 };
     unsigned seen = 0;
-    if (!prs_npy_take(cursor, '{')) {
-        return prs_npy_expected(cursor, "'{'");
+    if (!take(cursor, '{')) {
+        return expected(cursor, "'{'");
     }
-    while (!prs_npy_take(cursor, '}')) {
+    while (!take(cursor, '}')) {
         char key[16];
-        enum perseus_status status = prs_npy_string(cursor, key, sizeof key);
-        if (status == PERSEUS_OK && !prs_npy_take(cursor, ':')) {
-            status = prs_npy_expected(cursor, "':' after a key");
+        enum perseus_status status = read_string(cursor, key, sizeof key);
+        if (status == PERSEUS_OK && !take(cursor, ':')) {
+            status = expected(cursor, "':' after a key");
         }
         if (status != PERSEUS_OK) {
             return status;
         }
         if (strcmp(key, "descr") == 0 && !(seen & TYPE)) {
             seen |= TYPE;
-            status = prs_npy_read_type(cursor, npy);
+            status = read_type(cursor, npy);
         } else if (strcmp(key, "fortran_order") == 0 && !(seen & ORDER)) {
             seen |= ORDER;
-            status = prs_npy_take_word(cursor, "False")
+            status = take_word(cursor, "False")
                          ? PERSEUS_OK
-                         : prs_npy_expected(cursor, "False (C order; save with order='C')");
+                         : expected(cursor, "False (C order; save with order='C')");
         } else if (strcmp(key, "shape") == 0 && !(seen & SHAPE)) {
             seen |= SHAPE;
-            status = prs_npy_read_shape(cursor, npy);
+            status = read_shape(cursor, npy);
         } else {
-            status = prs_npy_expected(cursor, "each of descr, fortran_order and shape once");
+            status = expected(cursor, "each of descr, fortran_order and shape once");
         }
-        if (status == PERSEUS_OK && !prs_npy_take(cursor, ',') &&
+        if (status == PERSEUS_OK && !take(cursor, ',') &&
             (cursor->at >= cursor->end || cursor->bytes[cursor->at] != '}')) {
-            status = prs_npy_expected(cursor, "',' or '}' after a value");
+            status = expected(cursor, "',' or '}' after a value");
         }
         if (status != PERSEUS_OK) {
             return status;
         }
     }
-    prs_npy_skip_spaces(cursor);
+    skip_spaces(cursor);
     if (seen != ALL) {
-        return prs_npy_expected(cursor, "descr, fortran_order and shape before here");
+        return expected(cursor, "descr, fortran_order and shape before here");
     }
-    return cursor->at == cursor->end ? PERSEUS_OK : prs_npy_expected(cursor, "the header's end");
+    return cursor->at == cursor->end ? PERSEUS_OK : expected(cursor, "the header's end");
 }
 
 /* Magic, version, header length; leaves the cursor on the dictionary, bounded by its end. */
-static enum perseus_status prs_npy_read_preamble(struct prs_npy_cursor *cursor)
+static enum perseus_status read_preamble(struct cursor *cursor)
 {
     size_t size = cursor->end;
-    if (size < PRS_NPY_MAGIC_BYTES + 2 ||
-        memcmp(cursor->bytes, PRS_NPY_MAGIC, PRS_NPY_MAGIC_BYTES) != 0) {
-        return prs_npy_expected(cursor,
-                                "the magic \\x93NUMPY and a version (is this an .npy file?)");
+    if (size < MAGIC_BYTES + 2 || memcmp(cursor->bytes, MAGIC, MAGIC_BYTES) != 0) {
+        return expected(cursor, "the magic \\x93NUMPY and a version (is this an .npy file?)");
     }
-    cursor->at = PRS_NPY_MAGIC_BYTES;
+    cursor->at = MAGIC_BYTES;
     unsigned version = cursor->bytes[cursor->at];
     if (version < 1 || version > 3) {
-        return prs_npy_expected(cursor, "format version 1, 2 or 3");
+        return expected(cursor, "format version 1, 2 or 3");
     }
     cursor->at += 2;
     size_t length_bytes = version == 1 ? 2 : 4;
     if (size - cursor->at < length_bytes) {
-        return prs_npy_expected(cursor, "the header's length, but the file ends");
+        return expected(cursor, "the header's length, but the file ends");
     }
     size_t length = 0;
     for (size_t i = 0; i < length_bytes; i++) {
@@ -229,8 +225,8 @@ static enum perseus_status prs_npy_read_preamble(struct prs_npy_cursor *cursor)
     return PERSEUS_OK;
 }
 
-static enum perseus_status prs_npy_check_items(const struct prs_npy_cursor *cursor, size_t size,
-                                               const struct prs_npy *npy)
+static enum perseus_status check_items(const struct cursor *cursor, size_t size,
+                                       const struct prs_npy *npy)
 {
     uint64_t bytes = prs_npy_item_bytes(npy);
     bool overflow = false;
@@ -252,14 +248,14 @@ static enum perseus_status prs_npy_check_items(const struct prs_npy_cursor *curs
 enum perseus_status prs_npy_parse(const char *name, const unsigned char *bytes, size_t size,
                                   const struct prs_log *log, struct prs_npy *out)
 {
-    struct prs_npy_cursor cursor = {.name = name, .bytes = bytes, .end = size, .log = log};
+    struct cursor cursor = {.name = name, .bytes = bytes, .end = size, .log = log};
     struct prs_npy npy;
-    enum perseus_status status = prs_npy_read_preamble(&cursor);
+    enum perseus_status status = read_preamble(&cursor);
     if (status == PERSEUS_OK) {
-        status = prs_npy_read_dictionary(&cursor, &npy);
+        status = read_dictionary(&cursor, &npy);
     }
     if (status == PERSEUS_OK) {
-        status = prs_npy_check_items(&cursor, size, &npy);
+        status = check_items(&cursor, size, &npy);
     }
     if (status == PERSEUS_OK) {
         npy.items_offset = cursor.end;

@@ -10,7 +10,7 @@
 #include "model/weights.h"
 
 /* The rows of one expert, gathered, and its network's inner and outer results. */
-struct prs_reference_work {
+struct work {
     struct prs_gemm *gemm;
     uint32_t *choices; /* indices into ids and weights */
     float *in, *gate, *inner, *out;
@@ -18,7 +18,7 @@ struct prs_reference_work {
 };
 
 /* Every choice that gets through, in order: the first `capacity` of a PE for an expert. */
-static uint32_t prs_reference_capacity(const struct perseus_moe_config *config)
+static uint32_t capacity_of(const struct perseus_moe_config *config)
 {
     double rows =
         ceil(config->capacity_factor * config->tokens_max * config->top_k / config->experts);
@@ -26,12 +26,11 @@ static uint32_t prs_reference_capacity(const struct perseus_moe_config *config)
 }
 
 /* The choices of `expert` that get through; returns how many, and adds to *dropped. */
-static uint32_t prs_reference_select(const struct prs_reference *reference, uint32_t expert,
-                                     uint32_t first_pe, uint32_t n_pes, uint32_t *choices,
-                                     uint64_t *dropped)
+static uint32_t select_rows(const struct prs_reference *reference, uint32_t expert,
+                            uint32_t first_pe, uint32_t n_pes, uint32_t *choices, uint64_t *dropped)
 {
     uint32_t top_k = reference->config->top_k, selected = 0;
-    uint32_t capacity = prs_reference_capacity(reference->config);
+    uint32_t capacity = capacity_of(reference->config);
     for (uint32_t pe = first_pe; pe < first_pe + n_pes; pe++) {
         uint32_t taken = 0;
         size_t first = (size_t)pe * reference->tokens_per_pe * top_k;
@@ -60,15 +59,14 @@ void prs_reference_counts(const struct prs_reference *reference, uint32_t *count
     for (uint32_t pe = 0; pe < reference->n_pes; pe++) {
         for (uint32_t expert = 0; expert < reference->config->experts; expert++) {
             counts[(size_t)pe * reference->config->experts + expert] =
-                prs_reference_select(reference, expert, pe, 1, NULL, &dropped);
+                select_rows(reference, expert, pe, 1, NULL, &dropped);
         }
     }
     *out_dropped = dropped;
 }
 
 /* Matrix `from` of the expert in float: itself, or converted to `to`. */
-static const float *prs_reference_matrix(const struct perseus_moe_config *config, const void *from,
-                                         float *to)
+static const float *in_float(const struct perseus_moe_config *config, const void *from, float *to)
 {
     if (config->weight_dtype == PERSEUS_MOE_F32) {
         return from;
@@ -78,28 +76,26 @@ static const float *prs_reference_matrix(const struct perseus_moe_config *config
 }
 
 /* out[rows, outputs] = in[rows, inputs] * matrix[outputs, inputs]^T */
-static enum perseus_status prs_reference_product(const struct prs_reference_work *work,
-                                                 uint32_t rows, uint32_t outputs, uint32_t inputs,
-                                                 const float *in, const float *matrix, float *out)
+static enum perseus_status multiply(const struct work *work, uint32_t rows, uint32_t outputs,
+                                    uint32_t inputs, const float *in, const float *matrix,
+                                    float *out)
 {
     const struct prs_gemm_call call = {
         .rows = rows, .outputs = outputs, .inputs = inputs, .a = in, .b = matrix, .c = out};
     return prs_gemm_run(work->gemm, &call);
 }
 
-static enum perseus_status prs_reference_expert(const struct perseus_moe_config *config,
-                                                const struct perseus_moe_expert *expert,
-                                                uint32_t rows,
-                                                const struct prs_reference_work *work)
+static enum perseus_status run_expert(const struct perseus_moe_config *config,
+                                      const struct perseus_moe_expert *expert, uint32_t rows,
+                                      const struct work *work)
 {
     uint32_t hidden = config->hidden, inner = config->intermediate;
     bool swiglu = config->form == PERSEUS_MOE_SWIGLU;
-    const float *matrix = prs_reference_matrix(config, expert->up, work->matrices);
-    enum perseus_status status =
-        prs_reference_product(work, rows, inner, hidden, work->in, matrix, work->inner);
+    const float *matrix = in_float(config, expert->up, work->matrices);
+    enum perseus_status status = multiply(work, rows, inner, hidden, work->in, matrix, work->inner);
     if (status == PERSEUS_OK && swiglu) {
-        matrix = prs_reference_matrix(config, expert->gate, work->matrices);
-        status = prs_reference_product(work, rows, inner, hidden, work->in, matrix, work->gate);
+        matrix = in_float(config, expert->gate, work->matrices);
+        status = multiply(work, rows, inner, hidden, work->in, matrix, work->gate);
     }
     if (status != PERSEUS_OK) {
         return status;
@@ -108,22 +104,21 @@ static enum perseus_status prs_reference_expert(const struct perseus_moe_config 
         work->inner[i] *= swiglu ? work->gate[i] / (1.0f + expf(-work->gate[i]))
                                  : 0.5f * (1.0f + erff(work->inner[i] * 0.70710678f));
     }
-    matrix = prs_reference_matrix(config, expert->down, work->matrices);
-    return prs_reference_product(work, rows, hidden, inner, work->inner, matrix, work->out);
+    matrix = in_float(config, expert->down, work->matrices);
+    return multiply(work, rows, hidden, inner, work->inner, matrix, work->out);
 }
 
 /* Adds one expert's share (index experts and up: a shared expert, every token with weight 1). */
-static enum perseus_status prs_reference_add(const struct prs_reference *reference,
-                                             const void *block, uint32_t index,
-                                             const struct prs_reference_work *work, float *y)
+static enum perseus_status add_expert(const struct prs_reference *reference, const void *block,
+                                      uint32_t index, const struct work *work, float *y)
 {
     const struct perseus_moe_config *config = reference->config;
     bool shared = index >= config->experts;
     uint32_t hidden = config->hidden, tokens = reference->n_pes * reference->tokens_per_pe;
     uint64_t dropped = 0;
-    uint32_t rows = shared ? tokens
-                           : prs_reference_select(reference, index, 0, reference->n_pes,
-                                                  work->choices, &dropped);
+    uint32_t rows =
+        shared ? tokens
+               : select_rows(reference, index, 0, reference->n_pes, work->choices, &dropped);
     for (uint32_t row = 0; row < rows; row++) {
         uint32_t token = shared ? row : work->choices[row] / config->top_k;
         memcpy(work->in + (size_t)row * hidden, reference->x + (size_t)token * hidden,
@@ -131,7 +126,7 @@ static enum perseus_status prs_reference_add(const struct prs_reference *referen
     }
     if (rows > 0 && !config->communication_only) {
         struct perseus_moe_expert expert = prs_weights_view(config, block, index);
-        enum perseus_status status = prs_reference_expert(config, &expert, rows, work);
+        enum perseus_status status = run_expert(config, &expert, rows, work);
         if (status != PERSEUS_OK) {
             return status;
         }
@@ -147,11 +142,10 @@ static enum perseus_status prs_reference_add(const struct prs_reference *referen
     return PERSEUS_OK;
 }
 
-static bool prs_reference_work_init(struct prs_reference_work *work,
-                                    const struct perseus_moe_config *config, size_t tokens)
+static bool work_init(struct work *work, const struct perseus_moe_config *config, size_t tokens)
 {
     size_t hidden = tokens * config->hidden, inner = tokens * config->intermediate;
-    *work = (struct prs_reference_work){
+    *work = (struct work){
         .choices = malloc(tokens * sizeof *work->choices + 1), /* a token has an expert once */
         .in = malloc(hidden * sizeof(float) + 1),
         .gate = malloc(inner * sizeof(float) + 1),
@@ -163,7 +157,7 @@ static bool prs_reference_work_init(struct prs_reference_work *work,
            work->out != NULL && work->matrices != NULL;
 }
 
-static void prs_reference_work_finish(struct prs_reference_work *work)
+static void work_finish(struct work *work)
 {
     prs_gemm_destroy(work->gemm);
     free(work->choices);
@@ -180,9 +174,9 @@ enum perseus_status prs_reference_run(const struct prs_reference *reference, con
 {
     const struct perseus_moe_config *config = reference->config;
     size_t tokens = (size_t)reference->n_pes * reference->tokens_per_pe;
-    struct prs_reference_work work;
+    struct work work;
     enum perseus_status status =
-        prs_reference_work_init(&work, config, tokens)
+        work_init(&work, config, tokens)
             ? prs_gemm_create(log, &work.gemm)
             : prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for the reference of %zu tokens",
                        tokens);
@@ -191,12 +185,12 @@ enum perseus_status prs_reference_run(const struct prs_reference *reference, con
     }
     uint32_t experts = config->experts + (config->communication_only ? 0 : config->shared_experts);
     for (uint32_t index = 0; index < experts && status == PERSEUS_OK; index++) {
-        status = prs_reference_add(reference, block, index, &work, y);
+        status = add_expert(reference, block, index, &work, y);
         if (progress != NULL) {
             progress(context, index + 1);
         }
     }
-    prs_reference_work_finish(&work);
+    work_finish(&work);
     return status;
 }
 

@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "model/file_map.h"
 
-#define PRS_ZIPF_EXPONENT_MAX 16.0
+#define ZIPF_EXPONENT_MAX 16.0
 
 const char *prs_routing_kind_name(enum prs_routing_kind kind)
 {
@@ -33,11 +33,11 @@ enum perseus_status prs_routing_spec_parse(const char *text, const struct prs_lo
         spec.kind = PRS_ROUTING_ZIPF;
         spec.exponent = strtod(text + 5, &end);
         if (end == text + 5 || *end != '\0' ||
-            !(spec.exponent >= 0 && spec.exponent <= PRS_ZIPF_EXPONENT_MAX)) {
+            !(spec.exponent >= 0 && spec.exponent <= ZIPF_EXPONENT_MAX)) {
             return prs_fail(
                 log, PERSEUS_INVALID_ARGUMENT,
                 "routing \"%s\": the exponent behind zipf: must be a number from 0 to %g", text,
-                PRS_ZIPF_EXPONENT_MAX);
+                ZIPF_EXPONENT_MAX);
         }
     } else if (strcmp(text, "uniform") != 0) {
         return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
@@ -48,8 +48,7 @@ enum perseus_status prs_routing_spec_parse(const char *text, const struct prs_lo
 }
 
 /* top_k distinct experts: a partial Fisher-Yates shuffle of `deck`, which stays a permutation. */
-static void prs_routing_uniform(const struct prs_routing *routing, struct prs_rng *rng,
-                                int32_t *deck)
+static void fill_uniform(const struct prs_routing *routing, struct prs_rng *rng, int32_t *deck)
 {
     for (uint32_t token = 0; token < routing->tokens; token++) {
         for (uint32_t j = 0; j < routing->top_k; j++) {
@@ -62,7 +61,7 @@ static void prs_routing_uniform(const struct prs_routing *routing, struct prs_rn
     }
 }
 
-static void prs_routing_balanced(const struct prs_routing *routing)
+static void fill_balanced(const struct prs_routing *routing)
 {
     size_t count = (size_t)routing->tokens * routing->top_k;
     for (size_t i = 0; i < count; i++) {
@@ -72,8 +71,8 @@ static void prs_routing_balanced(const struct prs_routing *routing)
 
 /* Draws without replacement: the top_k largest of log(u) / weight (Efraimidis and Spirakis 2006).
  */
-static void prs_routing_zipf(const struct prs_routing *routing, struct prs_rng *rng,
-                             const int32_t *rank_of, double exponent)
+static void fill_zipf(const struct prs_routing *routing, struct prs_rng *rng,
+                      const int32_t *rank_of, double exponent)
 {
     for (uint32_t token = 0; token < routing->tokens; token++) {
         int32_t *ids = routing->ids + (size_t)token * routing->top_k;
@@ -96,13 +95,13 @@ static void prs_routing_zipf(const struct prs_routing *routing, struct prs_rng *
     }
 }
 
-static enum perseus_status prs_routing_generate(const struct prs_routing *routing,
-                                                const struct prs_routing_spec *spec, uint64_t seed,
-                                                const struct prs_log *log)
+static enum perseus_status generate(const struct prs_routing *routing,
+                                    const struct prs_routing_spec *spec, uint64_t seed,
+                                    const struct prs_log *log)
 {
     struct prs_rng rng = prs_rng_seeded(seed);
     if (spec->kind == PRS_ROUTING_BALANCED) {
-        prs_routing_balanced(routing);
+        fill_balanced(routing);
         return PERSEUS_OK;
     }
     int32_t *deck = malloc(routing->experts * sizeof *deck);
@@ -115,17 +114,17 @@ static enum perseus_status prs_routing_generate(const struct prs_routing *routin
         deck[other] = (int32_t)i;
     }
     if (spec->kind == PRS_ROUTING_UNIFORM) {
-        prs_routing_uniform(routing, &rng, deck);
+        fill_uniform(routing, &rng, deck);
     } else {
-        prs_routing_zipf(routing, &rng, deck, spec->exponent);
+        fill_zipf(routing, &rng, deck, spec->exponent);
     }
     free(deck);
     return PERSEUS_OK;
 }
 
-static enum perseus_status prs_routing_read(const struct prs_routing *routing,
-                                            const struct prs_routing_spec *spec,
-                                            const struct prs_log *log)
+static enum perseus_status read_trace(const struct prs_routing *routing,
+                                      const struct prs_routing_spec *spec,
+                                      const struct prs_log *log)
 {
     const char *dot = strrchr(spec->path, '.');
     bool npy = dot != NULL && strcmp(dot, ".npy") == 0;
@@ -163,9 +162,8 @@ enum perseus_status prs_routing_init(struct prs_routing *routing,
         return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for the routing of %u tokens",
                         tokens);
     }
-    enum perseus_status status = spec->kind == PRS_ROUTING_TRACE
-                                     ? prs_routing_read(&made, spec, log)
-                                     : prs_routing_generate(&made, spec, seed, log);
+    enum perseus_status status = spec->kind == PRS_ROUTING_TRACE ? read_trace(&made, spec, log)
+                                                                 : generate(&made, spec, seed, log);
     if (status != PERSEUS_OK) {
         prs_routing_finish(&made);
         return status;

@@ -8,8 +8,7 @@
 #include "model/routing.h"
 
 /* Whether ids[at] is an expert that the token does not have yet. */
-static bool prs_routing_id_is_good(const struct prs_routing *routing, const int32_t *ids,
-                                   uint32_t at)
+static bool id_is_good(const struct prs_routing *routing, const int32_t *ids, uint32_t at)
 {
     if (ids[at] < 0 || (uint32_t)ids[at] >= routing->experts) {
         return false;
@@ -22,9 +21,9 @@ static bool prs_routing_id_is_good(const struct prs_routing *routing, const int3
     return true;
 }
 
-static enum perseus_status prs_routing_check_npy(const struct prs_routing *routing,
-                                                 const char *name, const struct prs_npy *npy,
-                                                 uint32_t layer, const struct prs_log *log)
+static enum perseus_status check_npy(const struct prs_routing *routing, const char *name,
+                                     const struct prs_npy *npy, uint32_t layer,
+                                     const struct prs_log *log)
 {
     if (npy->dims < 2) {
         return prs_fail(
@@ -60,7 +59,7 @@ enum perseus_status prs_routing_read_npy(const struct prs_routing *routing, cons
     struct prs_npy npy;
     enum perseus_status status = prs_npy_parse(name, bytes, size, log, &npy);
     if (status == PERSEUS_OK) {
-        status = prs_routing_check_npy(routing, name, &npy, layer, log);
+        status = check_npy(routing, name, &npy, layer, log);
     }
     if (status != PERSEUS_OK) {
         return status;
@@ -71,7 +70,7 @@ enum perseus_status prs_routing_read_npy(const struct prs_routing *routing, cons
         for (uint32_t j = 0; j < routing->top_k; j++) {
             uint64_t index = (token * layers + layer) * routing->top_k + j;
             ids[j] = prs_npy_item(&npy, index);
-            if (!prs_routing_id_is_good(routing, ids, j)) {
+            if (!id_is_good(routing, ids, j)) {
                 return prs_fail(
                     log, PERSEUS_PROTOCOL,
                     "%s: at byte %llu (token %u, layer %u, choice %u) expected an expert "
@@ -85,7 +84,7 @@ enum perseus_status prs_routing_read_npy(const struct prs_routing *routing, cons
 }
 
 /* Reads digits at *at; false unless they are a number below 2^31. */
-static bool prs_csv_number(const unsigned char *bytes, size_t end, size_t *at, int32_t *out)
+static bool read_number(const unsigned char *bytes, size_t end, size_t *at, int32_t *out)
 {
     size_t start = *at;
     int64_t value = 0;
@@ -100,7 +99,7 @@ static bool prs_csv_number(const unsigned char *bytes, size_t end, size_t *at, i
     return true;
 }
 
-static void prs_csv_skip_spaces(const unsigned char *bytes, size_t end, size_t *at)
+static void skip_spaces(const unsigned char *bytes, size_t end, size_t *at)
 {
     while (*at < end && (bytes[*at] == ' ' || bytes[*at] == '\t' || bytes[*at] == '\r')) {
         (*at)++;
@@ -108,22 +107,22 @@ static void prs_csv_skip_spaces(const unsigned char *bytes, size_t end, size_t *
 }
 
 /* One line, [at, end), to the ids of one token. */
-static enum perseus_status prs_csv_line(const struct prs_routing *routing, const char *name,
-                                        const unsigned char *bytes, size_t at, size_t end,
-                                        uint32_t token, const struct prs_log *log)
+static enum perseus_status read_line(const struct prs_routing *routing, const char *name,
+                                     const unsigned char *bytes, size_t at, size_t end,
+                                     uint32_t token, const struct prs_log *log)
 {
     int32_t *ids = routing->ids + (size_t)token * routing->top_k;
     for (uint32_t j = 0; j < routing->top_k; j++) {
-        prs_csv_skip_spaces(bytes, end, &at);
+        skip_spaces(bytes, end, &at);
         size_t start = at;
-        if (!prs_csv_number(bytes, end, &at, &ids[j]) || !prs_routing_id_is_good(routing, ids, j)) {
+        if (!read_number(bytes, end, &at, &ids[j]) || !id_is_good(routing, ids, j)) {
             return prs_fail(
                 log, PERSEUS_PROTOCOL,
                 "%s: at byte %zu (token %u, choice %u) expected an expert from 0 to %u that "
                 "the token does not have yet",
                 name, start, token, j, routing->experts - 1);
         }
-        prs_csv_skip_spaces(bytes, end, &at);
+        skip_spaces(bytes, end, &at);
         bool last = j + 1 == routing->top_k;
         if (last ? at != end : at == end || bytes[at] != ',') {
             return prs_fail(log, PERSEUS_PROTOCOL,
@@ -138,9 +137,9 @@ static enum perseus_status prs_csv_line(const struct prs_routing *routing, const
 
 /* Lines that are empty or start with '#', and a first line that starts with a letter (column
  * names), say nothing. */
-static bool prs_csv_is_silent(const unsigned char *bytes, size_t at, size_t end, bool first)
+static bool is_silent(const unsigned char *bytes, size_t at, size_t end, bool first)
 {
-    prs_csv_skip_spaces(bytes, end, &at);
+    skip_spaces(bytes, end, &at);
     if (at == end || bytes[at] == '#') {
         return true;
     }
@@ -156,8 +155,8 @@ enum perseus_status prs_routing_read_csv(const struct prs_routing *routing, cons
     for (size_t at = 0; at < size && token < routing->tokens;) {
         const unsigned char *newline = memchr(bytes + at, '\n', size - at);
         size_t end = newline != NULL ? (size_t)(newline - bytes) : size;
-        if (!prs_csv_is_silent(bytes, at, end, at == 0)) {
-            enum perseus_status status = prs_csv_line(routing, name, bytes, at, end, token, log);
+        if (!is_silent(bytes, at, end, at == 0)) {
+            enum perseus_status status = read_line(routing, name, bytes, at, end, token, log);
             if (status != PERSEUS_OK) {
                 return status;
             }

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PRS_SAFETENSORS_LENGTH_BYTES 8
-#define PRS_SAFETENSORS_HEADER_MAX   (100u << 20) /* the format's own limit */
+#define LENGTH_BYTES 8
+#define HEADER_MAX   (100u << 20) /* the format's own limit */
 
 struct prs_safetensors {
     char *name;
@@ -15,39 +15,37 @@ struct prs_safetensors {
     json_t *header;
 };
 
-static enum perseus_status prs_safetensors_parse(struct prs_safetensors *file,
-                                                 const struct prs_log *log)
+static enum perseus_status parse_header(struct prs_safetensors *file, const struct prs_log *log)
 {
-    if (file->size < PRS_SAFETENSORS_LENGTH_BYTES) {
+    if (file->size < LENGTH_BYTES) {
         return prs_fail(
             log, PERSEUS_PROTOCOL,
             "%s: at byte 0 expected the header's length in 8 bytes, but the file has %zu",
             file->name, file->size);
     }
     uint64_t length = 0;
-    for (int i = 0; i < PRS_SAFETENSORS_LENGTH_BYTES; i++) {
+    for (int i = 0; i < LENGTH_BYTES; i++) {
         length |= (uint64_t)file->bytes[i] << (8 * i);
     }
-    size_t left = file->size - PRS_SAFETENSORS_LENGTH_BYTES;
-    if (length > left || length > PRS_SAFETENSORS_HEADER_MAX) {
+    size_t left = file->size - LENGTH_BYTES;
+    if (length > left || length > HEADER_MAX) {
         return prs_fail(
             log, PERSEUS_PROTOCOL,
             "%s: the header at byte 8 has %llu bytes, expected at most %zu: the file is "
             "truncated or not safetensors",
-            file->name, (unsigned long long)length,
-            left < PRS_SAFETENSORS_HEADER_MAX ? left : PRS_SAFETENSORS_HEADER_MAX);
+            file->name, (unsigned long long)length, left < HEADER_MAX ? left : HEADER_MAX);
     }
     json_error_t error;
-    file->header = json_loadb((const char *)file->bytes + PRS_SAFETENSORS_LENGTH_BYTES,
-                              (size_t)length, JSON_REJECT_DUPLICATES, &error);
+    file->header = json_loadb((const char *)file->bytes + LENGTH_BYTES, (size_t)length,
+                              JSON_REJECT_DUPLICATES, &error);
     if (file->header == NULL || !json_is_object(file->header)) {
         return prs_fail(log, PERSEUS_PROTOCOL,
                         "%s: at byte %zu of the header expected a JSON object: %s", file->name,
-                        file->header == NULL ? (size_t)error.position + PRS_SAFETENSORS_LENGTH_BYTES
-                                             : (size_t)PRS_SAFETENSORS_LENGTH_BYTES,
+                        file->header == NULL ? (size_t)error.position + LENGTH_BYTES
+                                             : (size_t)LENGTH_BYTES,
                         file->header == NULL ? error.text : "found another value");
     }
-    file->data_offset = PRS_SAFETENSORS_LENGTH_BYTES + (size_t)length;
+    file->data_offset = LENGTH_BYTES + (size_t)length;
     return PERSEUS_OK;
 }
 
@@ -62,7 +60,7 @@ enum perseus_status prs_safetensors_create(const char *name, const unsigned char
     }
     file->bytes = bytes;
     file->size = size;
-    enum perseus_status status = prs_safetensors_parse(file, log);
+    enum perseus_status status = parse_header(file, log);
     if (status != PERSEUS_OK) {
         prs_safetensors_destroy(file);
         return status;
@@ -95,9 +93,9 @@ const char *prs_safetensors_example(const struct prs_safetensors *file)
     return entry != NULL ? json_object_iter_key(entry) : "";
 }
 
-static enum perseus_status prs_tensor_type(const struct prs_safetensors *file, const char *tensor,
-                                           const json_t *entry, const struct prs_log *log,
-                                           struct prs_tensor *out, uint64_t *out_item_bytes)
+static enum perseus_status read_type(const struct prs_safetensors *file, const char *tensor,
+                                     const json_t *entry, const struct prs_log *log,
+                                     struct prs_tensor *out, uint64_t *out_item_bytes)
 {
     const char *type = json_string_value(json_object_get(entry, "dtype"));
     if (type == NULL) {
@@ -120,9 +118,9 @@ static enum perseus_status prs_tensor_type(const struct prs_safetensors *file, c
 }
 
 /* Multiplies the shape into *bytes, which holds the item's size. */
-static enum perseus_status prs_tensor_shape(const struct prs_safetensors *file, const char *tensor,
-                                            const json_t *entry, const struct prs_log *log,
-                                            struct prs_tensor *out, uint64_t *bytes)
+static enum perseus_status read_shape(const struct prs_safetensors *file, const char *tensor,
+                                      const json_t *entry, const struct prs_log *log,
+                                      struct prs_tensor *out, uint64_t *bytes)
 {
     const json_t *shape = json_object_get(entry, "shape");
     if (!json_is_array(shape) || json_array_size(shape) > PRS_TENSOR_DIMS_MAX) {
@@ -148,9 +146,9 @@ static enum perseus_status prs_tensor_shape(const struct prs_safetensors *file, 
     return PERSEUS_OK;
 }
 
-static enum perseus_status prs_tensor_data(const struct prs_safetensors *file, const char *tensor,
-                                           const json_t *entry, uint64_t bytes,
-                                           const struct prs_log *log, struct prs_tensor *out)
+static enum perseus_status read_data(const struct prs_safetensors *file, const char *tensor,
+                                     const json_t *entry, uint64_t bytes, const struct prs_log *log,
+                                     struct prs_tensor *out)
 {
     const json_t *offsets = json_object_get(entry, "data_offsets");
     const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
@@ -183,13 +181,13 @@ enum perseus_status prs_safetensors_find(const struct prs_safetensors *file, con
     }
     struct prs_tensor found = {0};
     uint64_t item_bytes = 0;
-    enum perseus_status status = prs_tensor_type(file, tensor, entry, log, &found, &item_bytes);
+    enum perseus_status status = read_type(file, tensor, entry, log, &found, &item_bytes);
     uint64_t bytes = item_bytes;
     if (status == PERSEUS_OK) {
-        status = prs_tensor_shape(file, tensor, entry, log, &found, &bytes);
+        status = read_shape(file, tensor, entry, log, &found, &bytes);
     }
     if (status == PERSEUS_OK) {
-        status = prs_tensor_data(file, tensor, entry, bytes, log, &found);
+        status = read_data(file, tensor, entry, bytes, log, &found);
     }
     if (status == PERSEUS_OK) {
         *out = found;

@@ -11,9 +11,9 @@
 #include "moe/plan.h"
 #include "model/safetensors.h"
 
-enum prs_matrix { PRS_MATRIX_GATE, PRS_MATRIX_UP, PRS_MATRIX_DOWN, PRS_MATRIX_COUNT };
+enum matrix { MATRIX_GATE, MATRIX_UP, MATRIX_DOWN, MATRIX_COUNT };
 
-static size_t prs_weights_matrix_bytes(const struct perseus_moe_config *config)
+static size_t matrix_bytes(const struct perseus_moe_config *config)
 {
     return (size_t)prs_moe_expert_bytes(config) / prs_moe_matrices(config);
 }
@@ -26,15 +26,15 @@ uint64_t prs_weights_bytes(const struct perseus_moe_config *config)
 struct perseus_moe_expert prs_weights_view(const struct perseus_moe_config *config,
                                            const void *block, uint32_t index)
 {
-    size_t each = prs_weights_matrix_bytes(config);
+    size_t each = matrix_bytes(config);
     const char *first = (const char *)block + index * (size_t)prs_moe_expert_bytes(config);
     const char *up = prs_moe_matrices(config) == 3 ? first + each : first;
     return (struct perseus_moe_expert){
         .gate = up > first ? first : NULL, .up = up, .down = up + each};
 }
 
-static void *prs_weights_matrix(const struct perseus_moe_config *config, void *block,
-                                uint32_t index, enum prs_matrix matrix)
+static void *matrix_at(const struct perseus_moe_config *config, void *block, uint32_t index,
+                       enum matrix matrix)
 {
     struct perseus_moe_expert view = prs_weights_view(config, block, index);
     const void *const matrices[] = {view.gate, view.up, view.down};
@@ -45,15 +45,15 @@ void prs_weights_random(const struct perseus_moe_config *config, void *block, ui
                         uint64_t seed)
 {
     size_t count = (size_t)config->hidden * config->intermediate;
-    for (int matrix = 0; matrix < PRS_MATRIX_COUNT; matrix++) {
-        if (matrix == PRS_MATRIX_GATE && config->form != PERSEUS_MOE_SWIGLU) {
+    for (int matrix = 0; matrix < MATRIX_COUNT; matrix++) {
+        if (matrix == MATRIX_GATE && config->form != PERSEUS_MOE_SWIGLU) {
             continue;
         }
-        struct prs_rng rng = prs_rng_seeded(
-            seed ^ ((uint64_t)index * PRS_MATRIX_COUNT + (uint64_t)matrix + 1) << 32);
-        uint32_t fan_in = matrix == PRS_MATRIX_DOWN ? config->intermediate : config->hidden;
+        struct prs_rng rng =
+            prs_rng_seeded(seed ^ ((uint64_t)index * MATRIX_COUNT + (uint64_t)matrix + 1) << 32);
+        uint32_t fan_in = matrix == MATRIX_DOWN ? config->intermediate : config->hidden;
         float scale = sqrtf(3.0f / (float)fan_in) * 0x1.0p-31f;
-        void *out = prs_weights_matrix(config, block, index, matrix);
+        void *out = matrix_at(config, block, index, matrix);
         uint64_t bits = 0;
         for (size_t i = 0; i < count; i++) { /* two values of 32 bits from each draw */
             bits = i % 2 == 0 ? prs_rng_next(&rng) : bits >> 32;
@@ -68,7 +68,7 @@ void prs_weights_random(const struct perseus_moe_config *config, void *block, ui
 }
 
 /* Copies a tensor's items, which may lie at any address, in the type that the block has. */
-static void prs_weights_copy(const struct prs_tensor *tensor, size_t count, bool to_bf16, void *out)
+static void copy(const struct prs_tensor *tensor, size_t count, bool to_bf16, void *out)
 {
     bool from_bf16 = tensor->type == PRS_TENSOR_BF16;
     if (from_bf16 == to_bf16) {
@@ -89,8 +89,8 @@ static void prs_weights_copy(const struct prs_tensor *tensor, size_t count, bool
 }
 
 /* The name of a matrix under either family's names, whichever the file has. */
-static void prs_weights_name(const struct prs_safetensors *file, uint32_t layer, uint32_t expert,
-                             bool shared, enum prs_matrix matrix, char *out, size_t capacity)
+static void name_of(const struct prs_safetensors *file, uint32_t layer, uint32_t expert,
+                    bool shared, enum matrix matrix, char *out, size_t capacity)
 {
     static const char *const mixtral[] = {"w1", "w3", "w2"};
     static const char *const qwen[] = {"gate_proj", "up_proj", "down_proj"};
@@ -105,13 +105,12 @@ static void prs_weights_name(const struct prs_safetensors *file, uint32_t layer,
     }
 }
 
-static enum perseus_status prs_weights_load_matrix(const struct perseus_moe_config *config,
-                                                   const struct prs_safetensors *file,
-                                                   const char *name, enum prs_matrix matrix,
-                                                   const struct prs_log *log, void *out)
+static enum perseus_status load_matrix(const struct perseus_moe_config *config,
+                                       const struct prs_safetensors *file, const char *name,
+                                       enum matrix matrix, const struct prs_log *log, void *out)
 {
-    uint64_t outputs = matrix == PRS_MATRIX_DOWN ? config->hidden : config->intermediate;
-    uint64_t inputs = matrix == PRS_MATRIX_DOWN ? config->intermediate : config->hidden;
+    uint64_t outputs = matrix == MATRIX_DOWN ? config->hidden : config->intermediate;
+    uint64_t inputs = matrix == MATRIX_DOWN ? config->intermediate : config->hidden;
     struct prs_tensor tensor;
     enum perseus_status status = prs_safetensors_find(file, name, log, &tensor);
     if (status != PERSEUS_OK) {
@@ -124,14 +123,13 @@ static enum perseus_status prs_weights_load_matrix(const struct perseus_moe_conf
                         name, (unsigned long long)outputs, (unsigned long long)inputs, tensor.dims,
                         (unsigned long long)tensor.shape[0], (unsigned long long)tensor.shape[1]);
     }
-    prs_weights_copy(&tensor, (size_t)(outputs * inputs), config->weight_dtype == PERSEUS_MOE_BF16,
-                     out);
+    copy(&tensor, (size_t)(outputs * inputs), config->weight_dtype == PERSEUS_MOE_BF16, out);
     return PERSEUS_OK;
 }
 
-static enum perseus_status prs_weights_load_all(const struct perseus_moe_config *config,
-                                                const struct prs_safetensors *file, uint32_t layer,
-                                                const struct prs_log *log, void *block)
+static enum perseus_status load_all(const struct perseus_moe_config *config,
+                                    const struct prs_safetensors *file, uint32_t layer,
+                                    const struct prs_log *log, void *block)
 {
     if (config->shared_experts > 1) {
         return prs_fail(log, PERSEUS_NOT_SUPPORTED,
@@ -139,15 +137,14 @@ static enum perseus_status prs_weights_load_all(const struct perseus_moe_config 
                         config->shared_experts);
     }
     for (uint32_t index = 0; index < config->experts + config->shared_experts; index++) {
-        for (int matrix = 0; matrix < PRS_MATRIX_COUNT; matrix++) {
-            if (matrix == PRS_MATRIX_GATE && config->form != PERSEUS_MOE_SWIGLU) {
+        for (int matrix = 0; matrix < MATRIX_COUNT; matrix++) {
+            if (matrix == MATRIX_GATE && config->form != PERSEUS_MOE_SWIGLU) {
                 continue;
             }
             char name[128];
-            prs_weights_name(file, layer, index, index >= config->experts, matrix, name,
-                             sizeof name);
-            enum perseus_status status = prs_weights_load_matrix(
-                config, file, name, matrix, log, prs_weights_matrix(config, block, index, matrix));
+            name_of(file, layer, index, index >= config->experts, matrix, name, sizeof name);
+            enum perseus_status status = load_matrix(config, file, name, matrix, log,
+                                                     matrix_at(config, block, index, matrix));
             if (status != PERSEUS_OK) {
                 return status;
             }
@@ -167,7 +164,7 @@ enum perseus_status prs_weights_load(const struct perseus_moe_config *config, vo
     }
     status = prs_safetensors_create(path, map.bytes, map.size, log, &file);
     if (status == PERSEUS_OK) {
-        status = prs_weights_load_all(config, file, layer, log, block);
+        status = load_all(config, file, layer, log, block);
     }
     prs_safetensors_destroy(file);
     prs_file_map_finish(&map);

@@ -10,12 +10,12 @@
 
 #include "moe/bf16.h"
 
-static float prs_silu(float x)
+static float silu(float x)
 {
     return x / (1.0f + expf(-x));
 }
 
-static float prs_gelu(float x)
+static float gelu(float x)
 {
     return 0.5f * x * (1.0f + erff(x * 0.70710678f));
 }
@@ -28,12 +28,12 @@ void prs_activation_swiglu(uint32_t rows, uint32_t inner, const float *gate, con
         if (type == PERSEUS_MOE_BF16) {
             uint16_t *restrict to = (uint16_t *)out + first;
             for (uint32_t i = 0; i < inner; i++) {
-                to[i] = prs_bf16_from_f32(prs_silu(gate[i]) * up[i]);
+                to[i] = prs_bf16_from_f32(silu(gate[i]) * up[i]);
             }
         } else {
             float *restrict to = (float *)out + first;
             for (uint32_t i = 0; i < inner; i++) {
-                to[i] = prs_silu(gate[i]) * up[i];
+                to[i] = silu(gate[i]) * up[i];
             }
         }
     }
@@ -47,12 +47,12 @@ void prs_activation_gelu(uint32_t rows, uint32_t inner, const float *up,
         if (type == PERSEUS_MOE_BF16) {
             uint16_t *restrict to = (uint16_t *)out + first;
             for (uint32_t i = 0; i < inner; i++) {
-                to[i] = prs_bf16_from_f32(prs_gelu(up[i]));
+                to[i] = prs_bf16_from_f32(gelu(up[i]));
             }
         } else {
             float *restrict to = (float *)out + first;
             for (uint32_t i = 0; i < inner; i++) {
-                to[i] = prs_gelu(up[i]);
+                to[i] = gelu(up[i]);
             }
         }
     }

@@ -7,8 +7,7 @@
 #include "moe/layer.h"
 
 /* to += weight * row */
-static void prs_combine_add_row(const struct prs_moe_plan *plan, float *to, const void *row,
-                                float weight)
+static void add_row(const struct prs_moe_plan *plan, float *to, const void *row, float weight)
 {
     uint32_t hidden = plan->config.hidden;
     if (plan->config.wire_dtype == PERSEUS_MOE_BF16) {
@@ -38,10 +37,10 @@ enum perseus_status prs_moe_combine(struct prs_worker *worker, const struct prs_
         }
         for (uint32_t j = 0; j < config->top_k; j++) {
             size_t choice = (size_t)token * config->top_k + j;
-            uint32_t row = round->route.row_of[choice];
-            if (row != PRS_ROUTE_NO_ROW) {
-                prs_combine_add_row(&moe->plan, y, prs_moe_outgoing_row(moe, task->half, row),
-                                    round->weights[choice]);
+            uint32_t row = round->rows.row_of[choice];
+            if (row != PRS_ROWS_NONE) {
+                add_row(&moe->plan, y, prs_moe_outgoing_row(moe, task->half, row),
+                        round->weights[choice]);
             }
         }
     }
@@ -50,11 +49,10 @@ enum perseus_status prs_moe_combine(struct prs_worker *worker, const struct prs_
 }
 
 /* The weight of the choice that made `row`. */
-static float prs_combine_weight(const struct prs_moe_plan *plan, const struct prs_round *round,
-                                uint32_t row)
+static float weight_of(const struct prs_moe_plan *plan, const struct prs_round *round, uint32_t row)
 {
-    size_t choice = (size_t)round->route.row_token[row] * plan->config.top_k;
-    while (round->route.row_of[choice] != row) {
+    size_t choice = (size_t)round->rows.row_token[row] * plan->config.top_k;
+    while (round->rows.row_of[choice] != row) {
         choice++;
     }
     return round->weights[choice];
@@ -64,15 +62,15 @@ enum perseus_status prs_moe_add(struct prs_worker *worker, const struct prs_task
 {
     struct perseus_moe *moe = worker->moe;
     struct prs_round *round = &moe->rounds[task->half];
-    uint32_t rows = prs_route_rows(&round->route, task->expert);
+    uint32_t rows = prs_rows_of(&round->rows, task->expert);
     uint32_t first =
-        round->route.first_row[task->expert] + task->tile * moe->plan.config.tile_tokens;
+        round->rows.first_row[task->expert] + task->tile * moe->plan.config.tile_tokens;
     uint32_t count = prs_moe_tile_rows(&moe->plan, rows, task->tile);
     pthread_mutex_lock(&round->add_mutex);
     for (uint32_t row = first; row < first + count; row++) {
-        float *y = round->y + (size_t)round->route.row_token[row] * moe->plan.config.hidden;
-        prs_combine_add_row(&moe->plan, y, prs_moe_outgoing_row(moe, task->half, row),
-                            prs_combine_weight(&moe->plan, round, row));
+        float *y = round->y + (size_t)round->rows.row_token[row] * moe->plan.config.hidden;
+        add_row(&moe->plan, y, prs_moe_outgoing_row(moe, task->half, row),
+                weight_of(&moe->plan, round, row));
     }
     pthread_mutex_unlock(&round->add_mutex);
     prs_round_ended_one(moe, round);
@@ -80,9 +78,8 @@ enum perseus_status prs_moe_add(struct prs_worker *worker, const struct prs_task
 }
 
 /* bench->rows_out = shared expert `index` of the tile's tokens. */
-static enum perseus_status prs_shared_run(struct prs_worker *worker, struct prs_round *round,
-                                          const struct prs_task *task, uint32_t index,
-                                          uint32_t tokens)
+static enum perseus_status run_shared(struct prs_worker *worker, struct prs_round *round,
+                                      const struct prs_task *task, uint32_t index, uint32_t tokens)
 {
     const struct perseus_moe *moe = worker->moe;
     const float *x =
@@ -101,7 +98,7 @@ enum perseus_status prs_moe_shared(struct prs_worker *worker, const struct prs_t
     float *y = round->y + (size_t)task->tile * config->tile_tokens * config->hidden;
     for (uint32_t index = 0; index < config->shared_experts && !config->communication_only;
          index++) {
-        enum perseus_status status = prs_shared_run(worker, round, task, index, tokens);
+        enum perseus_status status = run_shared(worker, round, task, index, tokens);
         if (status != PERSEUS_OK) {
             return status;
         }
@@ -116,7 +113,7 @@ enum perseus_status prs_moe_shared(struct prs_worker *worker, const struct prs_t
         prs_round_ended_one(moe, round);
         return PERSEUS_OK;
     }
-    /* Acquire and release: with prs_watch_answered, so that COMBINE sees y and the rows. */
+    /* Acquire and release: with note_answered of watch.c, so that COMBINE sees y and the rows. */
     if (atomic_fetch_sub_explicit(&round->tile_left[task->tile], 1, memory_order_acq_rel) == 1) {
         struct prs_task next = *task;
         next.kind = PRS_TASK_COMBINE;

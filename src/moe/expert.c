@@ -7,7 +7,7 @@
 #include "moe/activation.h"
 #include "moe/bf16.h"
 
-static size_t prs_expert_item(enum perseus_moe_dtype type)
+static size_t item_bytes(enum perseus_moe_dtype type)
 {
     return type == PERSEUS_MOE_BF16 ? sizeof(uint16_t) : sizeof(float);
 }
@@ -43,7 +43,7 @@ enum perseus_status prs_expert_init(struct prs_expert *expert,
         prs_bf16_row_to_f32(to + each, weights->down, each);
         made.type = PERSEUS_MOE_F32;
     }
-    size_t gate_bytes = (size_t)config->hidden * config->intermediate * prs_expert_item(made.type);
+    size_t gate_bytes = (size_t)config->hidden * config->intermediate * item_bytes(made.type);
     made.is_joined = config->form == PERSEUS_MOE_SWIGLU &&
                      (const char *)made.gate + gate_bytes == (const char *)made.up;
     prs_expert_finish(expert);
@@ -99,11 +99,11 @@ void prs_expert_bench_finish(struct prs_expert_bench *bench)
 }
 
 /* Copies `items` values, in another type if that is another one. */
-static void prs_expert_copy(void *to, enum perseus_moe_dtype to_type, const void *from,
-                            enum perseus_moe_dtype from_type, size_t items)
+static void copy(void *to, enum perseus_moe_dtype to_type, const void *from,
+                 enum perseus_moe_dtype from_type, size_t items)
 {
     if (to_type == from_type) {
-        memcpy(to, from, items * prs_expert_item(to_type));
+        memcpy(to, from, items * item_bytes(to_type));
     } else if (to_type == PERSEUS_MOE_F32) {
         prs_bf16_row_to_f32(to, from, items);
     } else {
@@ -112,9 +112,9 @@ static void prs_expert_copy(void *to, enum perseus_moe_dtype to_type, const void
 }
 
 /* bench->inner = silu(gate(in)) * up(in), or gelu(up(in)), of `rows` rows. */
-static enum perseus_status prs_expert_inner(struct prs_expert_bench *bench,
-                                            const struct prs_expert *expert, uint32_t rows,
-                                            const void *in)
+static enum perseus_status gate_and_up(struct prs_expert_bench *bench,
+                                       const struct prs_expert *expert, uint32_t rows,
+                                       const void *in)
 {
     uint32_t inner = bench->config->intermediate, steps = prs_expert_steps(rows);
     size_t second = (size_t)steps * inner; /* where up's results begin, if on their own */
@@ -146,7 +146,7 @@ static enum perseus_status prs_expert_inner(struct prs_expert_bench *bench,
     return PERSEUS_OK;
 }
 
-static uint32_t prs_expert_count(const struct prs_expert_rows *parts, uint32_t n_parts)
+static uint32_t count_rows(const struct prs_expert_rows *parts, uint32_t n_parts)
 {
     uint32_t rows = 0;
     for (uint32_t i = 0; i < n_parts; i++) {
@@ -156,9 +156,9 @@ static uint32_t prs_expert_count(const struct prs_expert_rows *parts, uint32_t n
 }
 
 /* All parts' rows, one behind the other, in the matrices' type: where they lie, or a copy. */
-static const void *prs_expert_gather(struct prs_expert_bench *bench, enum perseus_moe_dtype type,
-                                     const struct prs_expert_rows *parts, uint32_t n_parts,
-                                     enum perseus_moe_dtype in_type, bool is_whole)
+static const void *gather(struct prs_expert_bench *bench, enum perseus_moe_dtype type,
+                          const struct prs_expert_rows *parts, uint32_t n_parts,
+                          enum perseus_moe_dtype in_type, bool is_whole)
 {
     unsigned char *to = bench->rows_in;
     if (is_whole && in_type == type) {
@@ -166,23 +166,23 @@ static const void *prs_expert_gather(struct prs_expert_bench *bench, enum perseu
     }
     for (uint32_t i = 0; i < n_parts; i++) {
         size_t items = (size_t)parts[i].count * bench->config->hidden;
-        prs_expert_copy(to, type, parts[i].in, in_type, items);
-        to += items * prs_expert_item(type);
+        copy(to, type, parts[i].in, in_type, items);
+        to += items * item_bytes(type);
     }
     return bench->rows_in;
 }
 
-static void prs_expert_scatter(const struct prs_expert_bench *bench, enum perseus_moe_dtype type,
-                               const struct prs_expert_rows *parts, uint32_t n_parts,
-                               enum perseus_moe_dtype out_type)
+static void scatter(const struct prs_expert_bench *bench, enum perseus_moe_dtype type,
+                    const struct prs_expert_rows *parts, uint32_t n_parts,
+                    enum perseus_moe_dtype out_type)
 {
     const unsigned char *from = bench->rows_out;
     for (uint32_t i = 0; i < n_parts; i++) {
         size_t items = (size_t)parts[i].count * bench->config->hidden;
         if (parts[i].out != from) {
-            prs_expert_copy(parts[i].out, out_type, from, type, items);
+            copy(parts[i].out, out_type, from, type, items);
         }
-        from += items * prs_expert_item(type);
+        from += items * item_bytes(type);
     }
 }
 
@@ -190,12 +190,12 @@ enum perseus_status prs_expert_run(struct prs_expert_bench *bench, const struct 
                                    const struct prs_expert_rows *parts, uint32_t n_parts,
                                    enum perseus_moe_dtype in_type, enum perseus_moe_dtype out_type)
 {
-    uint32_t rows = prs_expert_count(parts, n_parts), steps = prs_expert_steps(rows);
+    uint32_t rows = count_rows(parts, n_parts), steps = prs_expert_steps(rows);
     /* f32 products cannot give bf16. */
     enum perseus_moe_dtype product_type = out_type == expert->type ? out_type : PERSEUS_MOE_F32;
     bool is_whole = steps == rows && n_parts == 1;
-    const void *in = prs_expert_gather(bench, expert->type, parts, n_parts, in_type, is_whole);
-    enum perseus_status status = prs_expert_inner(bench, expert, rows, in);
+    const void *in = gather(bench, expert->type, parts, n_parts, in_type, is_whole);
+    enum perseus_status status = gate_and_up(bench, expert, rows, in);
     if (status != PERSEUS_OK) {
         return status;
     }
@@ -210,7 +210,7 @@ enum perseus_status prs_expert_run(struct prs_expert_bench *bench, const struct 
                                        .c = is_direct ? parts[0].out : bench->rows_out};
     status = prs_gemm_run(bench->gemm, &down);
     if (status == PERSEUS_OK && !is_direct) {
-        prs_expert_scatter(bench, product_type, parts, n_parts, out_type);
+        scatter(bench, product_type, parts, n_parts, out_type);
     }
     return status;
 }

@@ -6,20 +6,20 @@
 #include <string.h>
 
 /* Products with different row counts are compiled apart; this bounds what a thread keeps. */
-#define PRS_GEMM_KEPT_MAX 512
+#define KEPT_MAX 512
 
 /* OpenMP's own functions, of the run-time library that oneDNN brings along. Declared here because
  * <omp.h> belongs to the compiler, and not every compiler has one. */
 int omp_get_max_threads(void);
 void omp_set_num_threads(int width);
 
-struct prs_gemm_key {
+struct key {
     uint32_t rows, outputs, inputs;
     uint32_t type, result_type;
 };
 
-struct prs_gemm_kept {
-    struct prs_gemm_key key;
+struct kept {
+    struct key key;
     dnnl_primitive_t product;
     dnnl_memory_t a, b, c;
 };
@@ -29,11 +29,11 @@ struct prs_gemm {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     uint32_t n_kept;
-    struct prs_gemm_kept kept[PRS_GEMM_KEPT_MAX];
+    struct kept kept[KEPT_MAX];
 };
 
-static enum perseus_status prs_gemm_translate(const struct prs_log *log, dnnl_status_t status,
-                                              const char *what)
+static enum perseus_status translate(const struct prs_log *log, dnnl_status_t status,
+                                     const char *what)
 {
     switch (status) {
     case dnnl_success:
@@ -48,7 +48,7 @@ static enum perseus_status prs_gemm_translate(const struct prs_log *log, dnnl_st
     }
 }
 
-static void prs_gemm_drop(struct prs_gemm_kept *kept)
+static void drop(struct kept *kept)
 {
     dnnl_memory_destroy(kept->c);
     dnnl_memory_destroy(kept->b);
@@ -69,7 +69,7 @@ enum perseus_status prs_gemm_create(const struct prs_log *log, struct prs_gemm *
     }
     if (status != dnnl_success) {
         prs_gemm_destroy(gemm);
-        return prs_gemm_translate(log, status, "engine");
+        return translate(log, status, "engine");
     }
     *out = gemm;
     return PERSEUS_OK;
@@ -81,41 +81,39 @@ void prs_gemm_destroy(struct prs_gemm *gemm)
         return;
     }
     for (uint32_t i = 0; i < gemm->n_kept; i++) {
-        prs_gemm_drop(&gemm->kept[i]);
+        drop(&gemm->kept[i]);
     }
     dnnl_stream_destroy(gemm->stream);
     dnnl_engine_destroy(gemm->engine);
     free(gemm);
 }
 
-static dnnl_data_type_t prs_gemm_type(uint32_t type)
+static dnnl_data_type_t type_of(uint32_t type)
 {
     return type == PERSEUS_MOE_BF16 ? dnnl_bf16 : dnnl_f32;
 }
 
-static dnnl_status_t prs_gemm_matrix(dnnl_memory_desc_t *out, uint32_t rows, uint32_t columns,
-                                     dnnl_data_type_t type, dnnl_format_tag_t order)
+static dnnl_status_t matrix_of(dnnl_memory_desc_t *out, uint32_t rows, uint32_t columns,
+                               dnnl_data_type_t type, dnnl_format_tag_t order)
 {
     const dnnl_dims_t extents = {rows, columns};
     return dnnl_memory_desc_init_by_tag(out, 2, extents, type, order);
 }
 
 /* Describes and compiles; the memory objects get their addresses at each run. */
-static dnnl_status_t prs_gemm_compile(dnnl_engine_t engine, const struct prs_gemm_key *key,
-                                      struct prs_gemm_kept *out)
+static dnnl_status_t compile(dnnl_engine_t engine, const struct key *key, struct kept *out)
 {
-    dnnl_data_type_t type = prs_gemm_type(key->type);
+    dnnl_data_type_t type = type_of(key->type);
     dnnl_memory_desc_t a, b, c;
     dnnl_matmul_desc_t about;
     dnnl_primitive_desc_t chosen = NULL;
-    struct prs_gemm_kept made = {.key = *key};
-    dnnl_status_t status = prs_gemm_matrix(&a, key->rows, key->inputs, type, dnnl_ab);
+    struct kept made = {.key = *key};
+    dnnl_status_t status = matrix_of(&a, key->rows, key->inputs, type, dnnl_ab);
     if (status == dnnl_success) { /* [inputs, outputs] as the transpose of how b lies */
-        status = prs_gemm_matrix(&b, key->inputs, key->outputs, type, dnnl_ba);
+        status = matrix_of(&b, key->inputs, key->outputs, type, dnnl_ba);
     }
     if (status == dnnl_success) {
-        status =
-            prs_gemm_matrix(&c, key->rows, key->outputs, prs_gemm_type(key->result_type), dnnl_ab);
+        status = matrix_of(&c, key->rows, key->outputs, type_of(key->result_type), dnnl_ab);
     }
     if (status == dnnl_success) {
         status = dnnl_matmul_desc_init(&about, &a, &b, NULL, &c);
@@ -133,15 +131,14 @@ static dnnl_status_t prs_gemm_compile(dnnl_engine_t engine, const struct prs_gem
     }
     dnnl_primitive_desc_destroy(chosen);
     if (status != dnnl_success) {
-        prs_gemm_drop(&made);
+        drop(&made);
         return status;
     }
     *out = made;
     return dnnl_success;
 }
 
-static enum perseus_status prs_gemm_find(struct prs_gemm *gemm, const struct prs_gemm_key *key,
-                                         struct prs_gemm_kept **out)
+static enum perseus_status find(struct prs_gemm *gemm, const struct key *key, struct kept **out)
 {
     for (uint32_t i = 0; i < gemm->n_kept; i++) {
         if (memcmp(&gemm->kept[i].key, key, sizeof *key) == 0) {
@@ -149,15 +146,15 @@ static enum perseus_status prs_gemm_find(struct prs_gemm *gemm, const struct prs
             return PERSEUS_OK;
         }
     }
-    struct prs_gemm_kept made;
-    dnnl_status_t status = prs_gemm_compile(gemm->engine, key, &made);
+    struct kept made;
+    dnnl_status_t status = compile(gemm->engine, key, &made);
     if (status != dnnl_success) {
-        return prs_gemm_translate(gemm->log, status,
-                                  key->type == PERSEUS_MOE_BF16 ? "bf16 matrix product"
-                                                                : "f32 matrix product");
+        return translate(gemm->log, status,
+                         key->type == PERSEUS_MOE_BF16 ? "bf16 matrix product"
+                                                       : "f32 matrix product");
     }
-    if (gemm->n_kept == PRS_GEMM_KEPT_MAX) {
-        prs_gemm_drop(&gemm->kept[--gemm->n_kept]);
+    if (gemm->n_kept == KEPT_MAX) {
+        drop(&gemm->kept[--gemm->n_kept]);
     }
     gemm->kept[gemm->n_kept] = made;
     *out = &gemm->kept[gemm->n_kept++];
@@ -166,10 +163,9 @@ static enum perseus_status prs_gemm_find(struct prs_gemm *gemm, const struct prs
 
 enum perseus_status prs_gemm_run(struct prs_gemm *gemm, const struct prs_gemm_call *call)
 {
-    struct prs_gemm_key key = {call->rows, call->outputs, call->inputs, call->type,
-                               call->result_type};
-    struct prs_gemm_kept *kept = NULL;
-    enum perseus_status found = prs_gemm_find(gemm, &key, &kept);
+    struct key key = {call->rows, call->outputs, call->inputs, call->type, call->result_type};
+    struct kept *kept = NULL;
+    enum perseus_status found = find(gemm, &key, &kept);
     if (found != PERSEUS_OK) {
         return found;
     }
@@ -189,20 +185,20 @@ enum perseus_status prs_gemm_run(struct prs_gemm *gemm, const struct prs_gemm_ca
     if (status == dnnl_success) {
         status = dnnl_stream_wait(gemm->stream);
     }
-    return prs_gemm_translate(gemm->log, status, "matrix product");
+    return translate(gemm->log, status, "matrix product");
 }
 
 bool prs_gemm_has_bf16(void)
 {
     dnnl_engine_t engine = NULL;
-    struct prs_gemm_kept probe;
-    const struct prs_gemm_key key = {1, 16, 16, PERSEUS_MOE_BF16, PERSEUS_MOE_BF16};
+    struct kept probe;
+    const struct key key = {1, 16, 16, PERSEUS_MOE_BF16, PERSEUS_MOE_BF16};
     dnnl_status_t status = dnnl_engine_create(&engine, dnnl_cpu, 0);
     if (status == dnnl_success) {
-        status = prs_gemm_compile(engine, &key, &probe);
+        status = compile(engine, &key, &probe);
     }
     if (status == dnnl_success) {
-        prs_gemm_drop(&probe);
+        drop(&probe);
     }
     dnnl_engine_destroy(engine);
     return status == dnnl_success;

@@ -25,7 +25,7 @@
 #include "core/pe.h"
 #include "moe/expert.h"
 #include "moe/plan.h"
-#include "moe/route.h"
+#include "moe/rows.h"
 #include "moe/scheduler.h"
 #include "moe/trace.h"
 #include "moe/word.h"
@@ -44,7 +44,7 @@ struct prs_round {
     atomic_bool is_active;
     const float *x, *weights;
     float *y;
-    struct prs_route route;
+    struct prs_rows rows;
 
     /* Arrivals: [source][hosted] pairs. */
     struct prs_pair *pairs;

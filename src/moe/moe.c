@@ -24,7 +24,7 @@ PRS_PUBLIC const char *perseus_moe_protocol_name(enum perseus_moe_protocol proto
 /* ---- memory ---- */
 
 /* The most tasks that can be ready in both halves together. */
-static uint64_t prs_moe_tasks_max(const struct prs_moe_plan *plan)
+static uint64_t tasks_max(const struct prs_moe_plan *plan)
 {
     uint64_t tiles =
         (uint64_t)plan->n_pes * (plan->hosted_max + prs_moe_tiles(plan, plan->rows_per_pair));
@@ -33,7 +33,7 @@ static uint64_t prs_moe_tasks_max(const struct prs_moe_plan *plan)
            (plan->config.experts + tiles + added + 2 * (uint64_t)plan->token_tiles);
 }
 
-static void prs_moe_count_memory(const struct prs_moe_plan *plan, struct perseus_moe_memory *out)
+static void count_memory(const struct prs_moe_plan *plan, struct perseus_moe_memory *out)
 {
     const struct perseus_moe_config *config = &plan->config;
     uint64_t held = config->communication_only ? 0 : plan->hosted_max + config->shared_experts;
@@ -51,8 +51,7 @@ static void prs_moe_count_memory(const struct prs_moe_plan *plan, struct perseus
     memory.signal_bytes = memory.symmetric_bytes - memory.arrival_bytes - memory.outgoing_bytes;
     memory.local_bytes = sizeof(struct perseus_moe) + held * sizeof(struct prs_expert) +
                          PRS_MOE_HALVES * prs_round_bytes(plan) +
-                         prs_scheduler_bytes((uint32_t)prs_moe_tasks_max(plan)) +
-                         prs_roles_bytes(plan) +
+                         prs_scheduler_bytes((uint32_t)tasks_max(plan)) + prs_roles_bytes(plan) +
                          decoupled * PRS_MOE_HALVES * (config->experts + pairs) *
                              (sizeof(struct prs_membership) + PRS_MOE_GROUP_MEMBER_BYTES);
     *out = memory;
@@ -66,7 +65,7 @@ PRS_PUBLIC enum perseus_status perseus_moe_plan(const struct perseus_moe_config 
     struct prs_moe_plan plan;
     enum perseus_status status = prs_moe_plan_make(config, n_pes, &to, &plan);
     if (status == PERSEUS_OK) {
-        prs_moe_count_memory(&plan, out);
+        count_memory(&plan, out);
     }
     return status;
 }
@@ -74,7 +73,7 @@ PRS_PUBLIC enum perseus_status perseus_moe_plan(const struct perseus_moe_config 
 /* ---- life ---- */
 
 /* Everything of the layer that a wrong pairing of PEs would break on; FNV-1a over the fields. */
-static uint64_t prs_moe_fingerprint(const struct prs_moe_plan *plan)
+static uint64_t fingerprint(const struct prs_moe_plan *plan)
 {
     const struct perseus_moe_config *config = &plan->config;
     uint64_t capacity;
@@ -91,9 +90,9 @@ static uint64_t prs_moe_fingerprint(const struct prs_moe_plan *plan)
     return hash;
 }
 
-static enum perseus_status prs_moe_agree_on_config(const struct perseus_moe *moe)
+static enum perseus_status agree_on_config(const struct perseus_moe *moe)
 {
-    uint64_t own = prs_moe_fingerprint(&moe->plan);
+    uint64_t own = fingerprint(&moe->plan);
     uint64_t *all = calloc(moe->plan.n_pes, sizeof *all);
     if (all == NULL) {
         return prs_fail(prs_moe_log(moe), PERSEUS_OUT_OF_MEMORY, "moe: no memory for %u PEs",
@@ -114,13 +113,13 @@ static enum perseus_status prs_moe_agree_on_config(const struct perseus_moe *moe
 }
 
 /* What this PE can make alone. */
-static enum perseus_status prs_moe_build(struct perseus_moe *moe)
+static enum perseus_status build(struct perseus_moe *moe)
 {
     const struct perseus_moe_config *config = &moe->plan.config;
     enum perseus_status status = PERSEUS_OK;
     moe->experts = calloc((size_t)moe->hosted + config->shared_experts + 1, sizeof *moe->experts);
-    if (moe->experts == NULL || prs_scheduler_create((uint32_t)prs_moe_tasks_max(&moe->plan),
-                                                     &moe->scheduler) != PERSEUS_OK) {
+    if (moe->experts == NULL ||
+        prs_scheduler_create((uint32_t)tasks_max(&moe->plan), &moe->scheduler) != PERSEUS_OK) {
         return prs_fail(prs_moe_log(moe), PERSEUS_OUT_OF_MEMORY,
                         "moe: no memory for a layer of %u experts", config->experts);
     }
@@ -133,7 +132,7 @@ static enum perseus_status prs_moe_build(struct perseus_moe *moe)
     return status == PERSEUS_OK ? prs_roles_start(moe) : status;
 }
 
-static void prs_moe_free(struct perseus_moe *moe)
+static void free_layer(struct perseus_moe *moe)
 {
     prs_roles_stop(moe);
     prs_groups_finish(&moe->groups);
@@ -152,8 +151,8 @@ static void prs_moe_free(struct perseus_moe *moe)
     free(moe);
 }
 
-static enum perseus_status prs_moe_allocate(struct perseus_pe *pe, const struct prs_moe_plan *plan,
-                                            struct perseus_moe **out)
+static enum perseus_status allocate(struct perseus_pe *pe, const struct prs_moe_plan *plan,
+                                    struct perseus_moe **out)
 {
     struct perseus_moe *moe = calloc(1, sizeof *moe);
     if (moe == NULL) {
@@ -183,11 +182,11 @@ PRS_PUBLIC enum perseus_status perseus_moe_create(struct perseus_pe *pe,
     enum perseus_status status =
         prs_moe_plan_make(config, perseus_n_pes(pe), prs_pe_log(pe), &plan);
     if (status == PERSEUS_OK) {
-        status = prs_moe_allocate(pe, &plan, &moe);
+        status = allocate(pe, &plan, &moe);
     }
     status = prs_job_agree(&pe->job, status, "plan a MoE layer");
     if (status == PERSEUS_OK) {
-        status = prs_moe_agree_on_config(moe);
+        status = agree_on_config(moe);
     }
     void *block = NULL;
     if (status == PERSEUS_OK) {
@@ -195,11 +194,11 @@ PRS_PUBLIC enum perseus_status perseus_moe_create(struct perseus_pe *pe,
     }
     if (status == PERSEUS_OK) {
         moe->block = block;
-        status = prs_job_agree(&pe->job, prs_moe_build(moe), "create a MoE layer");
+        status = prs_job_agree(&pe->job, build(moe), "create a MoE layer");
     }
     if (status != PERSEUS_OK) {
         if (moe != NULL) {
-            prs_moe_free(moe);
+            free_layer(moe);
         }
         perseus_free(pe, block);
         return status;
@@ -216,14 +215,14 @@ PRS_PUBLIC enum perseus_status perseus_moe_destroy(struct perseus_moe *moe)
     struct perseus_pe *pe = moe->pe;
     void *block = moe->block;
     enum perseus_status status = prs_moe_status(moe);
-    prs_moe_free(moe); /* no thread works on the block any more */
+    free_layer(moe); /* no thread works on the block any more */
     return status == PERSEUS_OK ? perseus_free(pe, block) : status;
 }
 
 PRS_PUBLIC void perseus_moe_abort(struct perseus_moe *moe)
 {
     if (moe != NULL) {
-        prs_moe_free(moe);
+        free_layer(moe);
     }
 }
 
@@ -269,9 +268,9 @@ void prs_moe_break(struct perseus_moe *moe, enum perseus_status status)
     pthread_mutex_unlock(&moe->mutex);
 }
 
-static enum perseus_status prs_moe_check_forward(const struct perseus_moe *moe, uint32_t tokens,
-                                                 const float *x, const int32_t *ids,
-                                                 const float *weights, const float *y)
+static enum perseus_status check_forward(const struct perseus_moe *moe, uint32_t tokens,
+                                         const float *x, const int32_t *ids, const float *weights,
+                                         const float *y)
 {
     const struct perseus_moe_config *config = &moe->plan.config;
     if (tokens > config->tokens_max) {
@@ -291,7 +290,7 @@ static enum perseus_status prs_moe_check_forward(const struct perseus_moe *moe, 
                             i < moe->hosted ? moe->first + i : config->experts + i - moe->hosted);
         }
     }
-    return prs_route_check(&moe->plan, tokens, ids, prs_moe_log(moe));
+    return prs_rows_check(&moe->plan, tokens, ids, prs_moe_log(moe));
 }
 
 PRS_PUBLIC enum perseus_status perseus_moe_start(struct perseus_moe *moe, uint32_t tokens,
@@ -306,12 +305,12 @@ PRS_PUBLIC enum perseus_status perseus_moe_start(struct perseus_moe *moe, uint32
     if (in_flight == (moe->plan.config.protocol == PERSEUS_MOE_COLLECTIVE ? 1 : PRS_MOE_HALVES)) {
         return PERSEUS_AGAIN;
     }
-    status = prs_moe_check_forward(moe, tokens, x, ids, weights, y);
+    status = check_forward(moe, tokens, x, ids, weights, y);
     if (status != PERSEUS_OK) {
         return status;
     }
     struct prs_round *round = &moe->rounds[moe->started % PRS_MOE_HALVES];
-    prs_route_fill(&round->route, &moe->plan, tokens, ids);
+    prs_rows_fill(&round->rows, &moe->plan, tokens, ids);
     round->forward = moe->started;
     round->tag = prs_word_tag(moe->started);
     round->tokens = tokens;
@@ -327,7 +326,7 @@ PRS_PUBLIC enum perseus_status perseus_moe_start(struct perseus_moe *moe, uint32
 }
 
 /* Threads work: sleeps until the forward has ended or the layer broke. */
-static void prs_moe_sleep(struct perseus_moe *moe, const struct prs_round *round)
+static void sleep_until_ended(struct perseus_moe *moe, const struct prs_round *round)
 {
     pthread_mutex_lock(&moe->mutex);
     /* Acquire: with prs_round_ended_one, so that y is readable. */
@@ -346,7 +345,7 @@ PRS_PUBLIC enum perseus_status perseus_moe_wait(struct perseus_moe *moe)
     }
     struct prs_round *round = &moe->rounds[moe->waited % PRS_MOE_HALVES];
     if (moe->n_threads > 0) {
-        prs_moe_sleep(moe, round);
+        sleep_until_ended(moe, round);
     } else {
         prs_roles_drive(moe, round);
     }

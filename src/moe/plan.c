@@ -4,7 +4,7 @@
 #include <math.h>
 
 /* a * b, or false. */
-static bool prs_times(uint64_t a, uint64_t b, uint64_t *out)
+static bool times(uint64_t a, uint64_t b, uint64_t *out)
 {
     return !__builtin_mul_overflow(a, b, out);
 }
@@ -38,8 +38,8 @@ uint64_t prs_moe_expert_bytes(const struct perseus_moe_config *config)
     return prs_moe_matrices(config) * item * config->hidden * config->intermediate;
 }
 
-static enum perseus_status prs_moe_check_range(const struct prs_log *log, const char *field,
-                                               uint64_t value, uint64_t min, uint64_t max)
+static enum perseus_status check_range(const struct prs_log *log, const char *field, uint64_t value,
+                                       uint64_t min, uint64_t max)
 {
     if (value < min || value > max) {
         return prs_fail(log, PERSEUS_INVALID_ARGUMENT, "moe: %s is %llu, must be %llu to %llu",
@@ -49,8 +49,8 @@ static enum perseus_status prs_moe_check_range(const struct prs_log *log, const 
     return PERSEUS_OK;
 }
 
-static enum perseus_status prs_moe_check(const struct perseus_moe_config *config, int n_pes,
-                                         const struct prs_log *log)
+static enum perseus_status check(const struct perseus_moe_config *config, int n_pes,
+                                 const struct prs_log *log)
 {
     const struct {
         const char *field;
@@ -74,8 +74,8 @@ static enum perseus_status prs_moe_check(const struct perseus_moe_config *config
         {"subscribers", config->subscribers, 0, config->processors > 0 ? 1 : 0},
     };
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
-        enum perseus_status status = prs_moe_check_range(log, ranges[i].field, ranges[i].value,
-                                                         ranges[i].min, ranges[i].max);
+        enum perseus_status status =
+            check_range(log, ranges[i].field, ranges[i].value, ranges[i].min, ranges[i].max);
         if (status != PERSEUS_OK) {
             return status;
         }
@@ -92,7 +92,7 @@ static enum perseus_status prs_moe_check(const struct perseus_moe_config *config
     return PERSEUS_OK;
 }
 
-static uint32_t prs_moe_capacity(const struct perseus_moe_config *config)
+static uint32_t capacity(const struct perseus_moe_config *config)
 {
     if (config->capacity_factor == 0) {
         return config->tokens_max;
@@ -102,36 +102,35 @@ static uint32_t prs_moe_capacity(const struct perseus_moe_config *config)
     return rows < 1 ? 1 : rows < config->tokens_max ? (uint32_t)rows : config->tokens_max;
 }
 
-static uint32_t prs_least(uint64_t a, uint64_t b)
+static uint32_t smaller(uint64_t a, uint64_t b)
 {
     return (uint32_t)(a < b ? a : b); /* one of them is at most PERSEUS_MOE_ROWS_MAX */
 }
 
 /* Takes count * bytes, aligned, from the end of the block. */
-static bool prs_moe_reserve(uint64_t count, uint64_t bytes, uint64_t *end, uint64_t *out)
+static bool reserve(uint64_t count, uint64_t bytes, uint64_t *end, uint64_t *out)
 {
     uint64_t size;
     *out = *end;
-    return prs_times(count, bytes, &size) &&
+    return times(count, bytes, &size) &&
            !__builtin_add_overflow(size, PRS_MOE_ALIGNMENT - 1, &size) &&
            !__builtin_add_overflow(*end, size & ~(uint64_t)(PRS_MOE_ALIGNMENT - 1), end);
 }
 
-static bool prs_moe_lay_out(struct prs_moe_plan *plan)
+static bool lay_out(struct prs_moe_plan *plan)
 {
     uint64_t arrivals, dispatch_words;
-    bool fits = prs_times(plan->n_pes, plan->rows_per_pair, &arrivals) &&
-                prs_times((uint64_t)plan->n_pes * plan->hosted_max, plan->tiles_per_expert,
-                          &dispatch_words);
+    bool fits =
+        times(plan->n_pes, plan->rows_per_pair, &arrivals) &&
+        times((uint64_t)plan->n_pes * plan->hosted_max, plan->tiles_per_expert, &dispatch_words);
     plan->symmetric_bytes = 0;
     for (int half = 0; fits && half < PRS_MOE_HALVES; half++) {
         uint64_t *end = &plan->symmetric_bytes;
-        fits =
-            prs_moe_reserve(arrivals, plan->row_bytes, end, &plan->arrivals[half]) &&
-            prs_moe_reserve(plan->rows_out, plan->row_bytes, end, &plan->outgoing[half]) &&
-            prs_moe_reserve(dispatch_words, sizeof(uint64_t), end, &plan->dispatch_words[half]) &&
-            prs_moe_reserve((uint64_t)plan->tiles_per_expert * plan->config.experts,
-                            sizeof(uint64_t), end, &plan->answer_words[half]);
+        fits = reserve(arrivals, plan->row_bytes, end, &plan->arrivals[half]) &&
+               reserve(plan->rows_out, plan->row_bytes, end, &plan->outgoing[half]) &&
+               reserve(dispatch_words, sizeof(uint64_t), end, &plan->dispatch_words[half]) &&
+               reserve((uint64_t)plan->tiles_per_expert * plan->config.experts, sizeof(uint64_t),
+                       end, &plan->answer_words[half]);
     }
     return fits;
 }
@@ -139,7 +138,7 @@ static bool prs_moe_lay_out(struct prs_moe_plan *plan)
 enum perseus_status prs_moe_plan_make(const struct perseus_moe_config *config, int n_pes,
                                       const struct prs_log *log, struct prs_moe_plan *out)
 {
-    enum perseus_status status = prs_moe_check(config, n_pes, log);
+    enum perseus_status status = check(config, n_pes, log);
     if (status != PERSEUS_OK) {
         return status;
     }
@@ -152,15 +151,15 @@ enum perseus_status prs_moe_plan_make(const struct perseus_moe_config *config, i
     }
     uint64_t tokens = config->tokens_max;
     plan.hosted_max = prs_moe_hosted(&plan, 0);
-    plan.rows_per_expert = prs_moe_capacity(config);
-    plan.rows_per_pair = prs_least(tokens * prs_least(config->top_k, plan.hosted_max),
-                                   (uint64_t)plan.rows_per_expert * plan.hosted_max);
+    plan.rows_per_expert = capacity(config);
+    plan.rows_per_pair = smaller(tokens * smaller(config->top_k, plan.hosted_max),
+                                 (uint64_t)plan.rows_per_expert * plan.hosted_max);
     plan.rows_out =
-        prs_least(tokens * config->top_k, (uint64_t)plan.rows_per_expert * config->experts);
+        smaller(tokens * config->top_k, (uint64_t)plan.rows_per_expert * config->experts);
     plan.tiles_per_expert = prs_moe_tiles(&plan, plan.rows_per_expert);
     plan.token_tiles = prs_moe_tiles(&plan, config->tokens_max);
     plan.row_bytes = (uint64_t)config->hidden * (config->wire_dtype == PERSEUS_MOE_BF16 ? 2 : 4);
-    if (!prs_moe_lay_out(&plan)) {
+    if (!lay_out(&plan)) {
         return prs_fail(log, PERSEUS_LIMIT,
                         "moe: the buffers of %d PEs with %u tokens each do not fit in 64 bits",
                         n_pes, config->tokens_max);

@@ -43,7 +43,7 @@ struct prs_moe_plan {
     uint64_t row_bytes;        /* of a row on the wire */
     /* Byte offsets of the two halves in the layer's symmetric block. */
     uint64_t arrivals[PRS_MOE_HALVES];       /* rows: [source PE][rows_per_pair] */
-    uint64_t outgoing[PRS_MOE_HALVES];       /* rows: [rows_out] in the order of struct prs_route */
+    uint64_t outgoing[PRS_MOE_HALVES];       /* rows: [rows_out] in the order of struct prs_rows */
     uint64_t dispatch_words[PRS_MOE_HALVES]; /* [source PE][tiles_per_expert][hosted_max] */
     uint64_t answer_words[PRS_MOE_HALVES];   /* [tiles_per_expert][experts] */
     uint64_t symmetric_bytes;

@@ -154,8 +154,8 @@ enum perseus_status prs_protocol_send(struct perseus_moe *moe, const struct prs_
 {
     const struct prs_moe_plan *plan = &moe->plan;
     uint32_t pe = prs_moe_host(plan, expert), hosted = expert - prs_moe_first_expert(plan, pe);
-    uint32_t rows = prs_route_rows(&round->route, expert), half = round->half;
-    uint32_t first = round->route.first_row[expert] + tile * plan->config.tile_tokens;
+    uint32_t rows = prs_rows_of(&round->rows, expert), half = round->half;
+    uint32_t first = round->rows.first_row[expert] + tile * plan->config.tile_tokens;
     uint32_t tiles = prs_moe_tiles(plan, rows);
     struct prs_word word = prs_protocol_dispatch_word(moe, round, expert);
     void *dst = prs_moe_arrival_row(moe, half, moe->self, word.place + (first - word.base));
@@ -246,10 +246,10 @@ struct prs_word prs_protocol_dispatch_word(const struct perseus_moe *moe,
                                            const struct prs_round *round, uint32_t expert)
 {
     uint32_t pe = prs_moe_host(&moe->plan, expert);
-    uint32_t base = round->route.first_row[expert];
-    uint32_t first = round->route.first_row[prs_moe_first_expert(&moe->plan, pe)];
+    uint32_t base = round->rows.first_row[expert];
+    uint32_t first = round->rows.first_row[prs_moe_first_expert(&moe->plan, pe)];
     return (struct prs_word){.tag = round->tag,
-                             .rows = prs_route_rows(&round->route, expert),
+                             .rows = prs_rows_of(&round->rows, expert),
                              .base = base,
                              .place = base - first};
 }
@@ -301,8 +301,8 @@ static enum perseus_status prs_bulk_put_dispatch(struct perseus_moe *moe,
                                                  const struct prs_round *round, uint32_t pe)
 {
     uint32_t expert = prs_moe_first_expert(&moe->plan, pe);
-    uint32_t first = round->route.first_row[expert];
-    uint32_t rows = round->route.first_row[expert + prs_moe_hosted(&moe->plan, pe)] - first;
+    uint32_t first = round->rows.first_row[expert];
+    uint32_t rows = round->rows.first_row[expert + prs_moe_hosted(&moe->plan, pe)] - first;
     return perseus_put_nbi(moe->pe, prs_moe_arrival_row(moe, round->half, moe->self, 0),
                            prs_moe_outgoing_row(moe, round->half, first),
                            rows * moe->plan.row_bytes, (int)pe);

@@ -6,10 +6,10 @@
 #include "core/wait.h"
 #include "moe/layer.h"
 
-#define PRS_REST_MIN_NS 50000u
-#define PRS_REST_MAX_NS 1000000u
+#define REST_MIN_NS 50000u
+#define REST_MAX_NS 1000000u
 
-static uint32_t prs_roles_workers(const struct perseus_moe_config *config)
+static uint32_t workers_of(const struct perseus_moe_config *config)
 {
     return config->processors > 0 ? config->processors + config->subscribers : 1;
 }
@@ -18,12 +18,12 @@ uint64_t prs_roles_bytes(const struct prs_moe_plan *plan)
 {
     uint64_t runners = plan->config.processors > 0 ? plan->config.processors : 1;
     uint64_t bench = plan->config.communication_only ? 0 : prs_expert_bench_bytes(plan);
-    return runners * bench + prs_roles_workers(&plan->config) * sizeof(struct prs_worker);
+    return runners * bench + workers_of(&plan->config) * sizeof(struct prs_worker);
 }
 
 /* ---- what a thread does ---- */
 
-static void prs_worker_run(struct prs_worker *worker, const struct prs_task *task)
+static void run_task(struct prs_worker *worker, const struct prs_task *task)
 {
     static const struct {
         enum perseus_status (*run)(struct prs_worker *worker, const struct prs_task *task);
@@ -49,7 +49,7 @@ static void prs_worker_run(struct prs_worker *worker, const struct prs_task *tas
 }
 
 /* Between two tasks: what came from far away meanwhile goes before what waits here. */
-static void prs_worker_look(struct prs_worker *worker)
+static void look(struct prs_worker *worker)
 {
     bool found;
     enum perseus_status status = prs_moe_scan(worker, &found);
@@ -58,7 +58,7 @@ static void prs_worker_look(struct prs_worker *worker)
     }
 }
 
-static bool prs_worker_has_forward(const struct perseus_moe *moe)
+static bool has_forward(const struct perseus_moe *moe)
 {
     bool has = false;
     for (uint32_t half = 0; half < PRS_MOE_HALVES; half++) {
@@ -69,8 +69,8 @@ static bool prs_worker_has_forward(const struct perseus_moe *moe)
 }
 
 /* Nothing moved here for timeout_ms, or the job broke: says what was awaited. */
-static void prs_worker_give_up(const struct prs_worker *worker, const struct prs_wait *wait,
-                               enum perseus_status status)
+static void give_up(const struct prs_worker *worker, const struct prs_wait *wait,
+                    enum perseus_status status)
 {
     char text[PRS_ROUND_TEXT_BYTES];
     prs_round_describe(worker->moe, text);
@@ -80,24 +80,24 @@ static void prs_worker_give_up(const struct prs_worker *worker, const struct prs
 /* Beyond the wait's own short sleeps: the longer nothing comes, the longer the next sleep, an eighth of
  * the time waited. On a machine with fewer cores than PEs, every look takes a core from a PE that
  * computes what is awaited. */
-static void prs_worker_rest(uint64_t waited_ns)
+static void rest(uint64_t waited_ns)
 {
     uint64_t rest_ns = waited_ns / 8;
-    if (rest_ns > PRS_REST_MIN_NS) {
-        rest_ns = rest_ns < PRS_REST_MAX_NS ? rest_ns : PRS_REST_MAX_NS;
+    if (rest_ns > REST_MIN_NS) {
+        rest_ns = rest_ns < REST_MAX_NS ? rest_ns : REST_MAX_NS;
         nanosleep(&(struct timespec){.tv_nsec = (long)rest_ns}, NULL);
     }
 }
 
 /* Polls until something arrived, or there is something better to do. */
-static void prs_worker_watch(struct prs_worker *worker)
+static void watch(struct prs_worker *worker)
 {
     struct perseus_moe *moe = worker->moe;
     struct prs_wait wait = prs_wait_begin(moe->pe, moe->plan.config.timeout_ms);
     unsigned seen = atomic_load_explicit(&moe->progress, memory_order_relaxed);
     uint64_t begin_ns = prs_clock_now_ns(&moe->clock);
     bool found = false;
-    while (!found && !prs_scheduler_calls(moe->scheduler) && prs_worker_has_forward(moe)) {
+    while (!found && !prs_scheduler_calls(moe->scheduler) && has_forward(moe)) {
         enum perseus_status status = prs_moe_scan(worker, &found);
         if (status != PERSEUS_OK) {
             prs_moe_break(moe, status);
@@ -110,30 +110,30 @@ static void prs_worker_watch(struct prs_worker *worker)
         }
         status = found ? PERSEUS_OK : prs_wait_step(&wait);
         if (status != PERSEUS_OK) {
-            prs_worker_give_up(worker, &wait, status);
+            give_up(worker, &wait, status);
             return;
         }
         if (!found) {
-            prs_worker_rest(prs_clock_now_ns(&moe->clock) - begin_ns);
+            rest(prs_clock_now_ns(&moe->clock) - begin_ns);
         }
     }
 }
 
 /* One step of a thread; false when it shall end. */
-static bool prs_worker_step(struct prs_worker *worker, bool may_sleep)
+static bool step(struct prs_worker *worker, bool may_sleep)
 {
     struct prs_scheduler *scheduler = worker->moe->scheduler;
     struct prs_task task;
     switch (prs_scheduler_next(scheduler, worker->may_run, worker->may_watch, may_sleep, &task)) {
     case PRS_NEXT_RUN:
-        prs_worker_run(worker, &task);
+        run_task(worker, &task);
         if (worker->may_watch) {
-            prs_worker_look(worker);
+            look(worker);
         }
         prs_scheduler_ran(scheduler);
         return true;
     case PRS_NEXT_WATCH:
-        prs_worker_watch(worker);
+        watch(worker);
         prs_scheduler_watched(scheduler);
         return true;
     case PRS_NEXT_NONE:
@@ -144,11 +144,11 @@ static bool prs_worker_step(struct prs_worker *worker, bool may_sleep)
     return false;
 }
 
-static void *prs_worker_main(void *argument)
+static void *work(void *argument)
 {
     struct prs_worker *worker = argument;
     prs_gemm_thread_begin();
-    while (prs_worker_step(worker, true)) {
+    while (step(worker, true)) {
     }
     return NULL;
 }
@@ -158,15 +158,15 @@ void prs_roles_drive(struct perseus_moe *moe, const struct prs_round *round)
     int width = prs_gemm_thread_begin();
     /* Relaxed: this thread itself ends the forward. */
     while (atomic_load_explicit(&round->is_active, memory_order_relaxed) &&
-           prs_worker_step(&moe->workers[0], false)) {
+           step(&moe->workers[0], false)) {
     }
     prs_gemm_thread_end(width);
 }
 
 /* ---- life ---- */
 
-static enum perseus_status prs_worker_init(struct prs_worker *worker, struct perseus_moe *moe,
-                                           uint32_t index)
+static enum perseus_status init_worker(struct prs_worker *worker, struct perseus_moe *moe,
+                                       uint32_t index)
 {
     const struct perseus_moe_config *config = &moe->plan.config;
     bool subscriber = config->processors > 0 && index == config->processors;
@@ -186,7 +186,7 @@ static enum perseus_status prs_worker_init(struct prs_worker *worker, struct per
 
 enum perseus_status prs_roles_start(struct perseus_moe *moe)
 {
-    uint32_t wanted = prs_roles_workers(&moe->plan.config);
+    uint32_t wanted = workers_of(&moe->plan.config);
     moe->workers = calloc(wanted, sizeof *moe->workers);
     if (moe->workers == NULL) {
         return prs_fail(prs_moe_log(moe), PERSEUS_OUT_OF_MEMORY, "moe: no memory for %u threads",
@@ -194,7 +194,7 @@ enum perseus_status prs_roles_start(struct perseus_moe *moe)
     }
     for (; moe->n_workers < wanted; moe->n_workers++) {
         struct prs_worker *worker = &moe->workers[moe->n_workers];
-        enum perseus_status status = prs_worker_init(worker, moe, moe->n_workers);
+        enum perseus_status status = init_worker(worker, moe, moe->n_workers);
         if (status != PERSEUS_OK) {
             moe->n_workers++; /* what it has is given back by stop */
             return status;
@@ -202,7 +202,7 @@ enum perseus_status prs_roles_start(struct perseus_moe *moe)
     }
     while (moe->plan.config.processors > 0 && moe->n_threads < wanted) {
         struct prs_worker *worker = &moe->workers[moe->n_threads];
-        if (pthread_create(&worker->thread, NULL, prs_worker_main, worker) != 0) {
+        if (pthread_create(&worker->thread, NULL, work, worker) != 0) {
             return prs_fail(prs_moe_log(moe), PERSEUS_LIMIT,
                             "moe: cannot start thread %u of %u; use fewer processors or raise the "
                             "process limit (ulimit -u)",

@@ -5,16 +5,16 @@
 
 #include "moe/layer.h"
 
-enum { PRS_ROUND_PHASES = 3 }; /* all sent, all arrivals answered, all answers seen */
+enum { PHASES = 3 }; /* all sent, all arrivals answered, all answers seen */
 
-static size_t prs_round_pairs(const struct prs_moe_plan *plan)
+static size_t pairs_of(const struct prs_moe_plan *plan)
 {
     return (size_t)plan->n_pes * plan->hosted_max;
 }
 
 uint64_t prs_round_bytes(const struct prs_moe_plan *plan)
 {
-    return prs_route_bytes(plan) + prs_round_pairs(plan) * sizeof(struct prs_pair) +
+    return prs_rows_bytes(plan) + pairs_of(plan) * sizeof(struct prs_pair) +
            plan->config.experts * sizeof(uint32_t) + plan->token_tiles * sizeof(atomic_uint);
 }
 
@@ -23,12 +23,12 @@ enum perseus_status prs_round_init(struct prs_round *round, const struct perseus
 {
     const struct prs_moe_plan *plan = &moe->plan;
     struct prs_round made = {.half = half};
-    enum perseus_status status = prs_route_init(&made.route, plan, prs_moe_log(moe));
+    enum perseus_status status = prs_rows_init(&made.rows, plan, prs_moe_log(moe));
     if (status != PERSEUS_OK) {
         return status;
     }
     pthread_mutex_init(&made.add_mutex, NULL);
-    made.pairs = calloc(prs_round_pairs(plan), sizeof *made.pairs);
+    made.pairs = calloc(pairs_of(plan), sizeof *made.pairs);
     made.answer_next = calloc(plan->config.experts, sizeof *made.answer_next);
     made.tile_left = calloc(plan->token_tiles, sizeof *made.tile_left);
     *round = made;
@@ -43,10 +43,10 @@ enum perseus_status prs_round_init(struct prs_round *round, const struct perseus
 
 void prs_round_finish(struct prs_round *round)
 {
-    if (round->route.first_row != NULL) {
+    if (round->rows.first_row != NULL) {
         pthread_mutex_destroy(&round->add_mutex);
     }
-    prs_route_finish(&round->route);
+    prs_rows_finish(&round->rows);
     free(round->pairs);
     free(round->answer_next);
     free(round->tile_left);
@@ -54,7 +54,7 @@ void prs_round_finish(struct prs_round *round)
 }
 
 /* Counters to their start. Relaxed: the scheduler's mutex publishes them with the tasks. */
-static void prs_round_reset(const struct perseus_moe *moe, struct prs_round *round)
+static void reset(const struct perseus_moe *moe, struct prs_round *round)
 {
     const struct perseus_moe_config *config = &moe->plan.config;
     uint32_t token_tiles = prs_moe_tiles(&moe->plan, round->tokens);
@@ -66,14 +66,14 @@ static void prs_round_reset(const struct perseus_moe *moe, struct prs_round *rou
     }
     for (uint32_t tile = 0; tile < token_tiles; tile++) {
         atomic_store_explicit(&round->tile_left[tile],
-                              round->route.rows_left[tile] + (config->shared_experts > 0),
+                              round->rows.left[tile] + (config->shared_experts > 0),
                               memory_order_relaxed);
     }
     bool collective = config->protocol == PERSEUS_MOE_COLLECTIVE;
     bool tiles_end_it = !config->relaxed || config->shared_experts > 0;
     atomic_store_explicit(&round->pairs_left, round->pairs_unseen, memory_order_relaxed);
     atomic_store_explicit(&round->dispatch_left, config->experts, memory_order_relaxed);
-    atomic_store_explicit(&round->left, PRS_ROUND_PHASES + (tiles_end_it ? token_tiles : 0),
+    atomic_store_explicit(&round->left, PHASES + (tiles_end_it ? token_tiles : 0),
                           memory_order_relaxed);
     atomic_store_explicit(&round->arrivals_open, !collective, memory_order_relaxed);
     atomic_store_explicit(&round->answers_open, !collective, memory_order_relaxed);
@@ -87,7 +87,7 @@ static void prs_round_reset(const struct perseus_moe *moe, struct prs_round *rou
 
 /* A DISPATCH task for every expert, the nearest next PE first so that not all PEs begin with the
  * same one, and PEs that share memory last: what travels far leaves early. */
-static void prs_round_push_dispatch(struct perseus_moe *moe, const struct prs_round *round)
+static void push_dispatch(struct perseus_moe *moe, const struct prs_round *round)
 {
     const struct prs_moe_plan *plan = &moe->plan;
     for (int direct = 0; direct < 2; direct++) {
@@ -110,46 +110,44 @@ void prs_round_begin(struct perseus_moe *moe, struct prs_round *round)
 {
     const struct perseus_moe_config *config = &moe->plan.config;
     pthread_mutex_lock(&moe->scan_mutex);
-    prs_round_reset(moe, round);
+    reset(moe, round);
     /* Release: with the acquire of the watcher, who may look before any task is taken. */
     atomic_store_explicit(&round->is_active, true, memory_order_release);
     pthread_mutex_unlock(&moe->scan_mutex);
-    prs_round_push_dispatch(moe, round);
+    push_dispatch(moe, round);
     for (uint32_t tile = 0; tile < prs_moe_tiles(&moe->plan, round->tokens); tile++) {
         struct prs_task task = {.kind = PRS_TASK_SHARED, .half = round->half, .tile = tile};
         if (config->shared_experts == 0) {
             task.kind = PRS_TASK_COMBINE; /* at once, if no row of these tokens is on its way */
         }
-        if (task.kind == PRS_TASK_SHARED ||
-            (!config->relaxed && round->route.rows_left[tile] == 0)) {
+        if (task.kind == PRS_TASK_SHARED || (!config->relaxed && round->rows.left[tile] == 0)) {
             prs_scheduler_push(moe->scheduler, &task, false);
         }
     }
     prs_scheduler_open(moe->scheduler);
 }
 
-static uint64_t prs_round_since(uint64_t begin_ns, uint64_t end_ns)
+static uint64_t since(uint64_t begin_ns, uint64_t end_ns)
 {
     return end_ns > begin_ns ? end_ns - begin_ns : 0;
 }
 
 /* Under perseus_moe.mutex; everybody who wrote to the round has counted it down before. */
-static void prs_round_report(struct perseus_moe *moe, const struct prs_round *round)
+static void report(struct perseus_moe *moe, const struct prs_round *round)
 {
     struct perseus_moe_stats *stats = &moe->stats;
     uint32_t processors = moe->plan.config.processors > 0 ? moe->plan.config.processors : 1;
     uint64_t first_answer_ns = atomic_load_explicit(&round->first_answer_ns, memory_order_relaxed);
-    stats->rows_sent += round->route.rows;
+    stats->rows_sent += round->rows.count;
     stats->rows_received += atomic_load_explicit(&round->rows_received, memory_order_relaxed);
-    stats->rows_dropped += round->route.dropped;
-    stats->dispatch_ns = prs_round_since(round->start_ns, round->last_arrival_ns);
+    stats->rows_dropped += round->rows.dropped;
+    stats->dispatch_ns = since(round->start_ns, round->last_arrival_ns);
     stats->expert_ns = atomic_load_explicit(&round->expert_ns, memory_order_relaxed) / processors;
     stats->expert_cpu_ns =
         atomic_load_explicit(&round->expert_cpu_ns, memory_order_relaxed) / processors;
-    stats->combine_ns =
-        first_answer_ns == 0 ? 0 : prs_round_since(first_answer_ns, round->last_answer_ns);
-    stats->total_ns = prs_round_since(round->start_ns, round->end_ns);
-    stats->exposed_ns = prs_round_since(stats->expert_ns, stats->total_ns);
+    stats->combine_ns = first_answer_ns == 0 ? 0 : since(first_answer_ns, round->last_answer_ns);
+    stats->total_ns = since(round->start_ns, round->end_ns);
+    stats->exposed_ns = since(stats->expert_ns, stats->total_ns);
 }
 
 void prs_round_ended_one(struct perseus_moe *moe, struct prs_round *round)
@@ -162,16 +160,15 @@ void prs_round_ended_one(struct perseus_moe *moe, struct prs_round *round)
     round->end_ns = prs_clock_now_ns(&moe->clock);
     prs_scheduler_close(moe->scheduler);
     pthread_mutex_lock(&moe->mutex);
-    prs_round_report(moe, round);
-    /* Release: with the acquire of prs_moe_wait_for and of the watcher. */
+    report(moe, round);
+    /* Release: with the acquire of sleep_until_ended (moe.c) and of the watcher. */
     atomic_store_explicit(&round->is_active, false, memory_order_release);
     pthread_cond_broadcast(&moe->ended);
     pthread_mutex_unlock(&moe->mutex);
 }
 
 /* Appends " 3 5 7" and so on, with an end if it gets long. */
-static void prs_round_list(char *out, size_t capacity, const char *what, uint32_t pe,
-                           bool *is_named)
+static void list_pe(char *out, size_t capacity, const char *what, uint32_t pe, bool *is_named)
 {
     size_t used = strlen(out);
     if (capacity - used > 48) {
@@ -181,7 +178,7 @@ static void prs_round_list(char *out, size_t capacity, const char *what, uint32_
 }
 
 /* Under perseus_moe.scan_mutex. */
-static void prs_round_tell(const struct perseus_moe *moe, const struct prs_round *round, char *out)
+static void tell(const struct perseus_moe *moe, const struct prs_round *round, char *out)
 {
     size_t capacity = PRS_ROUND_TEXT_BYTES;
     const struct prs_moe_plan *plan = &moe->plan;
@@ -191,7 +188,7 @@ static void prs_round_tell(const struct perseus_moe *moe, const struct prs_round
         for (uint32_t i = 0; i < moe->hosted; i++) {
             const struct prs_pair *pair = prs_moe_pair(moe, round, source, i);
             if (pair->tiles == 0 || pair->next_tile < pair->tiles) {
-                prs_round_list(out, capacity, ", no rows yet from", source, &is_named);
+                list_pe(out, capacity, ", no rows yet from", source, &is_named);
                 break;
             }
         }
@@ -200,9 +197,9 @@ static void prs_round_tell(const struct perseus_moe *moe, const struct prs_round
     for (uint32_t pe = 0; pe < plan->n_pes; pe++) {
         uint32_t first = prs_moe_first_expert(plan, pe);
         for (uint32_t i = 0; i < prs_moe_hosted(plan, pe); i++) {
-            uint32_t tiles = prs_moe_tiles(plan, prs_route_rows(&round->route, first + i));
+            uint32_t tiles = prs_moe_tiles(plan, prs_rows_of(&round->rows, first + i));
             if (round->answer_next[first + i] < (tiles > 0 ? tiles : 1)) {
-                prs_round_list(out, capacity, ", no answer yet from", pe, &is_named);
+                list_pe(out, capacity, ", no answer yet from", pe, &is_named);
                 break;
             }
         }
@@ -216,7 +213,7 @@ void prs_round_describe(struct perseus_moe *moe, char *out)
     for (uint32_t half = 0; half < PRS_MOE_HALVES; half++) {
         /* Relaxed: the mutex orders it. */
         if (atomic_load_explicit(&moe->rounds[half].is_active, memory_order_relaxed)) {
-            prs_round_tell(moe, &moe->rounds[half], out);
+            tell(moe, &moe->rounds[half], out);
         }
     }
     pthread_mutex_unlock(&moe->scan_mutex);

@@ -7,9 +7,9 @@
 
 /* How far behind the first task tiles of the same expert are looked for: a bound on the time that the
  * mutex is held. */
-enum { PRS_PICK_LOOK = 64 };
+enum { PICK_LOOK = 64 };
 
-struct prs_task_ring {
+struct task_ring {
     struct prs_task *tasks;
     uint32_t first, count;
 };
@@ -20,7 +20,7 @@ struct prs_scheduler {
     pthread_cond_t watch;   /* for those that only watch: a forward began, or stop */
     pthread_cond_t settled; /* nothing runs any more */
     uint32_t tasks_max;
-    struct prs_task_ring urgent, normal;
+    struct task_ring urgent, normal;
     uint32_t open;    /* forwards in flight */
     uint32_t running; /* tasks, and the watch */
     bool is_watched, is_stopped;
@@ -68,7 +68,7 @@ void prs_scheduler_destroy(struct prs_scheduler *scheduler)
 }
 
 /* Relaxed: the flag only ends a watch early; what it stands for is read under the mutex. */
-static void prs_scheduler_update_calls(struct prs_scheduler *scheduler)
+static void update_calls(struct prs_scheduler *scheduler)
 {
     atomic_store_explicit(&scheduler->calls,
                           scheduler->urgent.count + scheduler->normal.count > 0 ||
@@ -84,25 +84,24 @@ bool prs_scheduler_calls(const struct prs_scheduler *scheduler)
 void prs_scheduler_push(struct prs_scheduler *scheduler, const struct prs_task *task,
                         bool is_urgent)
 {
-    struct prs_task_ring *ring = is_urgent ? &scheduler->urgent : &scheduler->normal;
+    struct task_ring *ring = is_urgent ? &scheduler->urgent : &scheduler->normal;
     pthread_mutex_lock(&scheduler->mutex);
     ring->tasks[(ring->first + ring->count++) % scheduler->tasks_max] = *task;
-    prs_scheduler_update_calls(scheduler);
+    update_calls(scheduler);
     pthread_cond_signal(&scheduler->work);
     pthread_mutex_unlock(&scheduler->mutex);
 }
 
-static bool prs_scheduler_take(struct prs_scheduler *scheduler, struct prs_task *out)
+static bool take(struct prs_scheduler *scheduler, struct prs_task *out)
 {
-    struct prs_task_ring *ring =
-        scheduler->urgent.count > 0 ? &scheduler->urgent : &scheduler->normal;
+    struct task_ring *ring = scheduler->urgent.count > 0 ? &scheduler->urgent : &scheduler->normal;
     if (ring->count == 0) {
         return false;
     }
     *out = ring->tasks[ring->first];
     ring->first = (ring->first + 1) % scheduler->tasks_max;
     ring->count--;
-    prs_scheduler_update_calls(scheduler);
+    update_calls(scheduler);
     return true;
 }
 
@@ -114,7 +113,7 @@ enum prs_next prs_scheduler_next(struct prs_scheduler *scheduler, bool may_run, 
     for (;;) {
         if (scheduler->is_stopped) {
             next = PRS_NEXT_STOP;
-        } else if (may_run && prs_scheduler_take(scheduler, out)) {
+        } else if (may_run && take(scheduler, out)) {
             next = PRS_NEXT_RUN;
         } else if (may_watch && !scheduler->is_watched && scheduler->open > 0) {
             scheduler->is_watched = true;
@@ -136,12 +135,12 @@ enum prs_next prs_scheduler_next(struct prs_scheduler *scheduler, bool may_run, 
 }
 
 /* Takes what fits from the front of one ring; what stays keeps its order. */
-static uint32_t prs_scheduler_pick(const struct prs_scheduler *scheduler,
-                                   struct prs_task_ring *ring, const struct prs_task *like,
-                                   uint32_t *rows, struct prs_task *out, uint32_t tasks_max)
+static uint32_t pick(const struct prs_scheduler *scheduler, struct task_ring *ring,
+                     const struct prs_task *like, uint32_t *rows, struct prs_task *out,
+                     uint32_t tasks_max)
 {
-    uint32_t looked = ring->count < PRS_PICK_LOOK ? ring->count : PRS_PICK_LOOK, taken = 0;
-    struct prs_task kept[PRS_PICK_LOOK];
+    uint32_t looked = ring->count < PICK_LOOK ? ring->count : PICK_LOOK, taken = 0;
+    struct prs_task kept[PICK_LOOK];
     uint32_t n_kept = 0;
     for (uint32_t at = 0; at < looked; at++) {
         struct prs_task task = ring->tasks[(ring->first + at) % scheduler->tasks_max];
@@ -167,15 +166,14 @@ uint32_t prs_scheduler_take_tiles(struct prs_scheduler *scheduler, const struct 
                                   uint32_t rows, struct prs_task *out, uint32_t tasks_max)
 {
     pthread_mutex_lock(&scheduler->mutex);
-    uint32_t taken = prs_scheduler_pick(scheduler, &scheduler->urgent, task, &rows, out, tasks_max);
-    taken += prs_scheduler_pick(scheduler, &scheduler->normal, task, &rows, out + taken,
-                                tasks_max - taken);
-    prs_scheduler_update_calls(scheduler);
+    uint32_t taken = pick(scheduler, &scheduler->urgent, task, &rows, out, tasks_max);
+    taken += pick(scheduler, &scheduler->normal, task, &rows, out + taken, tasks_max - taken);
+    update_calls(scheduler);
     pthread_mutex_unlock(&scheduler->mutex);
     return taken;
 }
 
-static void prs_scheduler_leave(struct prs_scheduler *scheduler, bool watch)
+static void leave(struct prs_scheduler *scheduler, bool watch)
 {
     pthread_mutex_lock(&scheduler->mutex);
     if (watch) {
@@ -189,12 +187,12 @@ static void prs_scheduler_leave(struct prs_scheduler *scheduler, bool watch)
 
 void prs_scheduler_ran(struct prs_scheduler *scheduler)
 {
-    prs_scheduler_leave(scheduler, false);
+    leave(scheduler, false);
 }
 
 void prs_scheduler_watched(struct prs_scheduler *scheduler)
 {
-    prs_scheduler_leave(scheduler, true);
+    leave(scheduler, true);
 }
 
 void prs_scheduler_open(struct prs_scheduler *scheduler)
@@ -217,7 +215,7 @@ void prs_scheduler_stop(struct prs_scheduler *scheduler)
 {
     pthread_mutex_lock(&scheduler->mutex);
     scheduler->is_stopped = true;
-    prs_scheduler_update_calls(scheduler);
+    update_calls(scheduler);
     pthread_cond_broadcast(&scheduler->work);
     pthread_cond_broadcast(&scheduler->watch);
     pthread_mutex_unlock(&scheduler->mutex);

@@ -4,12 +4,11 @@
 
 #include "moe/layer.h"
 
-enum { PRS_TILES_MAX = 64 }; /* computed together */
+enum { TILES_MAX = 64 }; /* computed together */
 
 /* Where a tile's rows lie, and where its results go: over the rows, or, if the source shares memory,
  * straight home. */
-static struct prs_expert_rows prs_tile_find(const struct perseus_moe *moe,
-                                            const struct prs_task *task)
+static struct prs_expert_rows find_rows(const struct perseus_moe *moe, const struct prs_task *task)
 {
     const struct prs_round *round = &moe->rounds[task->half];
     const struct prs_pair *pair = prs_moe_pair(moe, round, task->source, task->expert);
@@ -23,8 +22,8 @@ static struct prs_expert_rows prs_tile_find(const struct perseus_moe *moe,
     return (struct prs_expert_rows){.count = task->rows, .in = in, .out = out};
 }
 
-static void prs_tile_record(struct prs_worker *worker, uint32_t expert,
-                            const struct prs_expert_rows *parts, uint32_t n_parts)
+static void record(struct prs_worker *worker, uint32_t expert, const struct prs_expert_rows *parts,
+                   uint32_t n_parts)
 {
     if (worker->n_products < worker->products_max) {
         struct prs_product *product = &worker->products[worker->n_products++];
@@ -48,14 +47,14 @@ enum perseus_status prs_worker_multiply(struct prs_worker *worker, struct prs_ro
                               memory_order_relaxed);
     atomic_fetch_add_explicit(&round->expert_ns, prs_clock_now_ns(&moe->clock) - begin_ns,
                               memory_order_relaxed);
-    prs_tile_record(worker, index, parts, n_parts);
+    record(worker, index, parts, n_parts);
     return status;
 }
 
 /* How many rows of other tiles a tile's product can take along. A product is made for whole steps of
  * rows in any case, and a row's result is the same to the bit in any place of the same step; so tiles
  * that fit in one go together. With relaxed, as many as a tile may have. */
-static uint32_t prs_tile_room(const struct perseus_moe_config *config, uint32_t rows)
+static uint32_t room_beside(const struct perseus_moe_config *config, uint32_t rows)
 {
     uint32_t most = PRS_EXPERT_STEP;
     if (config->relaxed && config->tile_tokens > most) {
@@ -64,13 +63,13 @@ static uint32_t prs_tile_room(const struct perseus_moe_config *config, uint32_t 
     return config->communication_only || rows > most ? 0 : most - rows;
 }
 
-static enum perseus_status prs_tile_run(struct prs_worker *worker, struct prs_round *round,
-                                        const struct prs_task *tasks, uint32_t count)
+static enum perseus_status run_tiles(struct prs_worker *worker, struct prs_round *round,
+                                     const struct prs_task *tasks, uint32_t count)
 {
     const struct perseus_moe *moe = worker->moe;
-    struct prs_expert_rows parts[PRS_TILES_MAX];
+    struct prs_expert_rows parts[TILES_MAX];
     for (uint32_t i = 0; i < count; i++) {
-        parts[i] = prs_tile_find(moe, &tasks[i]);
+        parts[i] = find_rows(moe, &tasks[i]);
     }
     if (moe->plan.config.communication_only) { /* one tile; the expert is the identity */
         if (parts[0].in != parts[0].out) {
@@ -82,8 +81,8 @@ static enum perseus_status prs_tile_run(struct prs_worker *worker, struct prs_ro
                                moe->plan.config.wire_dtype);
 }
 
-static enum perseus_status prs_tile_answer(struct perseus_moe *moe, struct prs_round *round,
-                                           const struct prs_task *task)
+static enum perseus_status answer(struct perseus_moe *moe, struct prs_round *round,
+                                  const struct prs_task *task)
 {
     uint64_t never = 0;
     /* Relaxed: a time for reports. */
@@ -101,14 +100,14 @@ enum perseus_status prs_moe_tile(struct prs_worker *worker, const struct prs_tas
 {
     struct perseus_moe *moe = worker->moe;
     struct prs_round *round = &moe->rounds[task->half];
-    struct prs_task tasks[PRS_TILES_MAX] = {*task};
-    uint32_t room = prs_tile_room(&moe->plan.config, task->rows), count = 1;
+    struct prs_task tasks[TILES_MAX] = {*task};
+    uint32_t room = room_beside(&moe->plan.config, task->rows), count = 1;
     if (room > 0) {
-        count += prs_scheduler_take_tiles(moe->scheduler, task, room, tasks + 1, PRS_TILES_MAX - 1);
+        count += prs_scheduler_take_tiles(moe->scheduler, task, room, tasks + 1, TILES_MAX - 1);
     }
-    enum perseus_status status = prs_tile_run(worker, round, tasks, count);
+    enum perseus_status status = run_tiles(worker, round, tasks, count);
     for (uint32_t i = 0; i < count && status == PERSEUS_OK; i++) {
-        status = prs_tile_answer(moe, round, &tasks[i]);
+        status = answer(moe, round, &tasks[i]);
     }
     return status;
 }

@@ -4,8 +4,8 @@
 #include "moe/layer.h"
 
 /* A word that names rows the plan has no room for would send tiles into foreign memory. */
-static enum perseus_status prs_watch_check(const struct perseus_moe *moe, uint32_t source,
-                                           const struct prs_word *word)
+static enum perseus_status check_word(const struct perseus_moe *moe, uint32_t source,
+                                      const struct prs_word *word)
 {
     const struct prs_moe_plan *plan = &moe->plan;
     if (word->rows > plan->rows_per_expert || word->place + word->rows > plan->rows_per_pair ||
@@ -20,7 +20,7 @@ static enum perseus_status prs_watch_check(const struct perseus_moe *moe, uint32
 
 /* All signals of a pair are here. To be called before its last tiles are handed out: they may end
  * the forward, and its times with it. */
-static void prs_watch_complete(struct perseus_moe *moe, struct prs_round *round)
+static void complete(struct perseus_moe *moe, struct prs_round *round)
 {
     if (--round->pairs_unseen == 0) {
         round->last_arrival_ns = prs_clock_now_ns(&moe->clock);
@@ -28,11 +28,10 @@ static void prs_watch_complete(struct perseus_moe *moe, struct prs_round *round)
 }
 
 /* A pair's first signal: how much is coming. */
-static enum perseus_status prs_watch_meet(const struct perseus_moe *moe, struct prs_round *round,
-                                          uint32_t source, struct prs_pair *pair,
-                                          const struct prs_word *word)
+static enum perseus_status meet(const struct perseus_moe *moe, struct prs_round *round,
+                                uint32_t source, struct prs_pair *pair, const struct prs_word *word)
 {
-    enum perseus_status status = prs_watch_check(moe, source, word);
+    enum perseus_status status = check_word(moe, source, word);
     if (status != PERSEUS_OK) {
         return status;
     }
@@ -48,8 +47,8 @@ static enum perseus_status prs_watch_meet(const struct perseus_moe *moe, struct 
 }
 
 /* The source has no rows for this expert: there is nothing to compute before the answer. */
-static enum perseus_status prs_watch_answer_empty(struct perseus_moe *moe, struct prs_round *round,
-                                                  uint32_t source, uint32_t hosted)
+static enum perseus_status answer_empty(struct perseus_moe *moe, struct prs_round *round,
+                                        uint32_t source, uint32_t hosted)
 {
     bool is_last;
     enum perseus_status status = prs_protocol_answer(moe, round, source, hosted, 0, &is_last);
@@ -57,8 +56,8 @@ static enum perseus_status prs_watch_answer_empty(struct perseus_moe *moe, struc
 }
 
 /* Tiles of one pair, as far as their signals are here. */
-static enum perseus_status prs_watch_pair(struct perseus_moe *moe, struct prs_round *round,
-                                          uint32_t source, uint32_t hosted, bool *out_found)
+static enum perseus_status look_at_pair(struct perseus_moe *moe, struct prs_round *round,
+                                        uint32_t source, uint32_t hosted, bool *out_found)
 {
     struct prs_pair *pair = prs_moe_pair(moe, round, source, hosted);
     do {
@@ -69,7 +68,7 @@ static enum perseus_status prs_watch_pair(struct perseus_moe *moe, struct prs_ro
         }
         *out_found = true;
         if (pair->tiles == 0) {
-            enum perseus_status status = prs_watch_meet(moe, round, source, pair, &word);
+            enum perseus_status status = meet(moe, round, source, pair, &word);
             if (status != PERSEUS_OK) {
                 return status;
             }
@@ -77,7 +76,7 @@ static enum perseus_status prs_watch_pair(struct perseus_moe *moe, struct prs_ro
         uint32_t tile = pair->next_tile;
         pair->next_tile = word.whole ? pair->tiles : tile + 1;
         if (pair->next_tile == pair->tiles) {
-            prs_watch_complete(moe, round);
+            complete(moe, round);
         }
         for (uint32_t end = pair->next_tile; tile < end && pair->rows > 0; tile++) {
             const struct prs_task task = {.kind = PRS_TASK_TILE,
@@ -89,15 +88,15 @@ static enum perseus_status prs_watch_pair(struct perseus_moe *moe, struct prs_ro
             prs_scheduler_push(moe->scheduler, &task, !prs_moe_is_direct(moe, source));
         }
     } while (pair->next_tile < pair->tiles);
-    return pair->rows == 0 ? prs_watch_answer_empty(moe, round, source, hosted) : PERSEUS_OK;
+    return pair->rows == 0 ? answer_empty(moe, round, source, hosted) : PERSEUS_OK;
 }
 
 /* The answered rows of a tile: token tiles that were waiting for the last of them are ready. */
-static void prs_watch_answered(struct perseus_moe *moe, struct prs_round *round, uint32_t expert,
-                               uint32_t tile)
+static void note_answered(struct perseus_moe *moe, struct prs_round *round, uint32_t expert,
+                          uint32_t tile)
 {
     const struct prs_moe_plan *plan = &moe->plan;
-    uint32_t rows = prs_route_rows(&round->route, expert);
+    uint32_t rows = prs_rows_of(&round->rows, expert);
     if (rows == 0) {
         return;
     }
@@ -109,11 +108,11 @@ static void prs_watch_answered(struct perseus_moe *moe, struct prs_round *round,
         prs_scheduler_push(moe->scheduler, &task, false);
         return;
     }
-    uint32_t first = round->route.first_row[expert] + tile * plan->config.tile_tokens;
+    uint32_t first = round->rows.first_row[expert] + tile * plan->config.tile_tokens;
     uint32_t count = prs_moe_tile_rows(plan, rows, tile);
     task.kind = PRS_TASK_COMBINE;
     for (uint32_t row = first; row < first + count; row++) {
-        task.tile = round->route.row_token[row] / plan->config.tile_tokens;
+        task.tile = round->rows.row_token[row] / plan->config.tile_tokens;
         /* Acquire and release: with prs_moe_shared, so that COMBINE sees y and the rows. */
         if (atomic_fetch_sub_explicit(&round->tile_left[task.tile], 1, memory_order_acq_rel) == 1) {
             prs_scheduler_push(moe->scheduler, &task, false);
@@ -122,11 +121,11 @@ static void prs_watch_answered(struct perseus_moe *moe, struct prs_round *round,
 }
 
 /* Answers of one expert, as far as their signals are here. Whether that was the last of them. */
-static bool prs_watch_expert(struct perseus_moe *moe, struct prs_round *round, uint32_t expert,
-                             bool *out_found)
+static bool look_at_expert(struct perseus_moe *moe, struct prs_round *round, uint32_t expert,
+                           bool *out_found)
 {
     uint32_t *next = &round->answer_next[expert];
-    uint32_t tiles = prs_moe_tiles(&moe->plan, prs_route_rows(&round->route, expert));
+    uint32_t tiles = prs_moe_tiles(&moe->plan, prs_rows_of(&round->rows, expert));
     tiles = tiles > 0 ? tiles : 1;
     if (*next == tiles) {
         return false;
@@ -139,14 +138,14 @@ static bool prs_watch_expert(struct perseus_moe *moe, struct prs_round *round, u
         }
         *out_found = true;
         for (uint32_t end = word.whole ? tiles : *next + 1; *next < end; (*next)++) {
-            prs_watch_answered(moe, round, expert, *next);
+            note_answered(moe, round, expert, *next);
         }
     }
     return true;
 }
 
-static enum perseus_status prs_watch_arrivals(struct perseus_moe *moe, struct prs_round *round,
-                                              bool *out_found)
+static enum perseus_status look_at_arrivals(struct perseus_moe *moe, struct prs_round *round,
+                                            bool *out_found)
 {
     for (uint32_t source = 0; source < moe->plan.n_pes && round->pairs_unseen > 0; source++) {
         for (uint32_t hosted = 0; hosted < moe->hosted; hosted++) {
@@ -154,7 +153,7 @@ static enum perseus_status prs_watch_arrivals(struct perseus_moe *moe, struct pr
             if (pair->tiles > 0 && pair->next_tile == pair->tiles) {
                 continue;
             }
-            enum perseus_status status = prs_watch_pair(moe, round, source, hosted, out_found);
+            enum perseus_status status = look_at_pair(moe, round, source, hosted, out_found);
             if (status != PERSEUS_OK) {
                 return status;
             }
@@ -163,10 +162,10 @@ static enum perseus_status prs_watch_arrivals(struct perseus_moe *moe, struct pr
     return PERSEUS_OK;
 }
 
-static void prs_watch_answers(struct perseus_moe *moe, struct prs_round *round, bool *out_found)
+static void look_at_answers(struct perseus_moe *moe, struct prs_round *round, bool *out_found)
 {
     for (uint32_t expert = 0; expert < moe->plan.config.experts; expert++) {
-        if (prs_watch_expert(moe, round, expert, out_found) && --round->answers_unseen == 0) {
+        if (look_at_expert(moe, round, expert, out_found) && --round->answers_unseen == 0) {
             round->last_answer_ns = prs_clock_now_ns(&moe->clock);
             prs_round_ended_one(moe, round);
             return; /* the forward may be over, and its tables the next one's */
@@ -191,11 +190,11 @@ enum perseus_status prs_moe_scan(struct prs_worker *worker, bool *out_found)
         }
         if (round->pairs_unseen > 0 &&
             atomic_load_explicit(&round->arrivals_open, memory_order_acquire)) {
-            status = prs_watch_arrivals(moe, round, &found);
+            status = look_at_arrivals(moe, round, &found);
         }
         if (status == PERSEUS_OK && round->answers_unseen > 0 &&
             atomic_load_explicit(&round->answers_open, memory_order_acquire)) {
-            prs_watch_answers(moe, round, &found);
+            look_at_answers(moe, round, &found);
         }
     }
     pthread_mutex_unlock(&moe->scan_mutex);

@@ -10,12 +10,12 @@
 
 #include "base/rng.h"
 #include "moe/capture.h"
-#include "moe/route.h"
+#include "moe/rows.h"
 #include "model/routing.h"
 
 struct fixture {
     struct prs_moe_plan plan;
-    struct prs_route route;
+    struct prs_rows rows;
 };
 
 static void fixture_init(struct fixture *fixture, uint32_t experts, uint32_t top_k, uint32_t tokens,
@@ -29,43 +29,42 @@ static void fixture_init(struct fixture *fixture, uint32_t experts, uint32_t top
                                               .tile_tokens = 4,
                                               .capacity_factor = capacity_factor};
     assert_int_equal(prs_moe_plan_make(&config, n_pes, NULL, &fixture->plan), PERSEUS_OK);
-    assert_int_equal(prs_route_init(&fixture->route, &fixture->plan, NULL), PERSEUS_OK);
+    assert_int_equal(prs_rows_init(&fixture->rows, &fixture->plan, NULL), PERSEUS_OK);
 }
 
-/* Checks the filled route against the ids it came from. */
+/* Checks the filled rows against the ids it came from. */
 static void check(const struct fixture *fixture, const int32_t *ids, uint32_t tokens)
 {
     const struct prs_moe_plan *plan = &fixture->plan;
-    const struct prs_route *route = &fixture->route;
+    const struct prs_rows *rows = &fixture->rows;
     uint32_t kept = 0, dropped = 0, top_k = plan->config.top_k;
     for (uint32_t i = 0; i < tokens * top_k; i++) {
-        uint32_t row = route->row_of[i];
-        if (row == PRS_ROUTE_NO_ROW) {
+        uint32_t row = rows->row_of[i];
+        if (row == PRS_ROWS_NONE) {
             dropped += ids[i] >= 0;
             continue;
         }
         kept++;
-        assert_true(row >= route->first_row[ids[i]] && row < route->first_row[ids[i] + 1]);
-        assert_int_equal(route->row_token[row], i / top_k);
+        assert_true(row >= rows->first_row[ids[i]] && row < rows->first_row[ids[i] + 1]);
+        assert_int_equal(rows->row_token[row], i / top_k);
     }
-    assert_int_equal(kept, route->rows);
-    assert_int_equal(dropped, route->dropped);
-    assert_true(route->rows <= plan->rows_out);
+    assert_int_equal(kept, rows->count);
+    assert_int_equal(dropped, rows->dropped);
+    assert_true(rows->count <= plan->rows_out);
     for (uint32_t expert = 0; expert < plan->config.experts; expert++) {
-        assert_true(prs_route_rows(route, expert) <= plan->rows_per_expert);
-        for (uint32_t row = route->first_row[expert] + 1; row < route->first_row[expert + 1];
-             row++) {
-            assert_true(route->row_token[row - 1] < route->row_token[row]);
+        assert_true(prs_rows_of(rows, expert) <= plan->rows_per_expert);
+        for (uint32_t row = rows->first_row[expert] + 1; row < rows->first_row[expert + 1]; row++) {
+            assert_true(rows->row_token[row - 1] < rows->row_token[row]);
         }
     }
     for (uint32_t pe = 0; pe < plan->n_pes; pe++) {
         uint32_t first = prs_moe_first_expert(plan, pe);
         uint32_t end = first + prs_moe_hosted(plan, pe);
-        assert_true(route->first_row[end] - route->first_row[first] <= plan->rows_per_pair);
+        assert_true(rows->first_row[end] - rows->first_row[first] <= plan->rows_per_pair);
     }
     uint32_t in_tiles = 0;
     for (uint32_t tile = 0; tile < plan->token_tiles; tile++) {
-        in_tiles += route->rows_left[tile];
+        in_tiles += rows->left[tile];
     }
     assert_int_equal(in_tiles, kept);
 }
@@ -95,14 +94,14 @@ static void test_random_routing(void **state)
                 routing.ids[i] = PRS_ROUTING_NONE;
             }
         }
-        assert_int_equal(prs_route_check(&fixture.plan, tokens, routing.ids, NULL), PERSEUS_OK);
-        prs_route_fill(&fixture.route, &fixture.plan, tokens, routing.ids);
+        assert_int_equal(prs_rows_check(&fixture.plan, tokens, routing.ids, NULL), PERSEUS_OK);
+        prs_rows_fill(&fixture.rows, &fixture.plan, tokens, routing.ids);
         check(&fixture, routing.ids, tokens);
         if (capacity == 0) {
-            assert_int_equal(fixture.route.dropped, 0);
+            assert_int_equal(fixture.rows.dropped, 0);
         }
         prs_routing_finish(&routing);
-        prs_route_finish(&fixture.route);
+        prs_rows_finish(&fixture.rows);
     }
 }
 
@@ -115,22 +114,22 @@ static void test_extremes(void **state)
     for (int i = 0; i < 12; i++) {
         ids[i] = 5; /* all tokens to one expert */
     }
-    prs_route_fill(&fixture.route, &fixture.plan, 12, ids);
+    prs_rows_fill(&fixture.rows, &fixture.plan, 12, ids);
     check(&fixture, ids, 12);
-    assert_int_equal(prs_route_rows(&fixture.route, 5), 12);
-    assert_int_equal(prs_route_rows(&fixture.route, 0), 0);
-    prs_route_fill(&fixture.route, &fixture.plan, 0, ids); /* no token at all */
+    assert_int_equal(prs_rows_of(&fixture.rows, 5), 12);
+    assert_int_equal(prs_rows_of(&fixture.rows, 0), 0);
+    prs_rows_fill(&fixture.rows, &fixture.plan, 0, ids); /* no token at all */
     check(&fixture, ids, 0);
-    assert_int_equal(fixture.route.rows, 0);
-    prs_route_finish(&fixture.route);
+    assert_int_equal(fixture.rows.count, 0);
+    prs_rows_finish(&fixture.rows);
 
     fixture_init(&fixture, 8, 1, 12, 3, 1); /* ceil(12 / 8) = 2 rows an expert */
-    prs_route_fill(&fixture.route, &fixture.plan, 12, ids);
+    prs_rows_fill(&fixture.rows, &fixture.plan, 12, ids);
     check(&fixture, ids, 12);
-    assert_int_equal(fixture.route.dropped, 10);
-    assert_int_equal(fixture.route.row_of[1], 1); /* the first tokens are kept */
-    assert_int_equal(fixture.route.row_of[2], PRS_ROUTE_NO_ROW);
-    prs_route_finish(&fixture.route);
+    assert_int_equal(fixture.rows.dropped, 10);
+    assert_int_equal(fixture.rows.row_of[1], 1); /* the first tokens are kept */
+    assert_int_equal(fixture.rows.row_of[2], PRS_ROWS_NONE);
+    prs_rows_finish(&fixture.rows);
 }
 
 static void test_refuses_bad_ids(void **state)
@@ -149,13 +148,13 @@ static void test_refuses_bad_ids(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct capture capture;
         capture_init(&capture);
-        assert_int_equal(prs_route_check(&fixture.plan, 2, bad[i].ids, &capture.log),
+        assert_int_equal(prs_rows_check(&fixture.plan, 2, bad[i].ids, &capture.log),
                          PERSEUS_INVALID_ARGUMENT);
         assert_said(&capture, bad[i].said);
     }
     const int32_t unused[] = {-1, -1, 4, -1};
-    assert_int_equal(prs_route_check(&fixture.plan, 2, unused, NULL), PERSEUS_OK);
-    prs_route_finish(&fixture.route);
+    assert_int_equal(prs_rows_check(&fixture.plan, 2, unused, NULL), PERSEUS_OK);
+    prs_rows_finish(&fixture.rows);
 }
 
 int main(void)
