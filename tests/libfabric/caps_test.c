@@ -11,7 +11,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
-#include "fabric/libfabric/caps.h"
+#include "fabric/libfabric/provider/caps.h"
 #include "fabric/libfabric/status.h"
 
 #define ORDERED (FI_ORDER_WAW | FI_ORDER_RMA_WAW)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fabric/libfabric/choose.h"
+#include "fabric/libfabric/provider/choose.h"
 #include "support/skip.h"
 
 static const char *program_name;

@@ -8,7 +8,7 @@
 
 #include <rdma/fi_errno.h>
 
-#include "fabric/libfabric/traits.h"
+#include "fabric/libfabric/provider/traits.h"
 #include "libfabric/fake.h"
 
 #define KEY     77

@@ -6,10 +6,10 @@
 #include <rdma/fi_cm.h>
 
 #include "fabric/libfabric/internal.h"
-#include "fabric/libfabric/ip.h"
-#include "fabric/libfabric/shm.h"
+#include "fabric/libfabric/provider/ip.h"
+#include "fabric/libfabric/provider/shm.h"
 #include "fabric/libfabric/status.h"
-#include "fabric/libfabric/traits.h"
+#include "fabric/libfabric/provider/traits.h"
 
 static enum perseus_status prs_lf_endpoint_fail(const struct prs_lf_endpoint *endpoint,
                                                 const char *what, int error)

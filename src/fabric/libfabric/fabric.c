@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
-#include "fabric/libfabric/caps.h"
-#include "fabric/libfabric/choose.h"
+#include "fabric/libfabric/provider/caps.h"
+#include "fabric/libfabric/provider/choose.h"
 #include "fabric/libfabric/internal.h"
-#include "fabric/libfabric/ip.h"
+#include "fabric/libfabric/provider/ip.h"
 #include "fabric/libfabric/libfabric.h"
-#include "fabric/libfabric/process.h"
-#include "fabric/libfabric/shm.h"
+#include "fabric/libfabric/provider/process.h"
+#include "fabric/libfabric/provider/shm.h"
 #include "fabric/libfabric/status.h"
-#include "fabric/libfabric/traits.h"
+#include "fabric/libfabric/provider/traits.h"
 
 static void prs_lf_fabric_close(struct prs_fabric *base)
 {

@@ -7,10 +7,10 @@
 #include <rdma/fi_cm.h>
 
 #include "fabric/libfabric/internal.h"
-#include "fabric/libfabric/process.h"
-#include "fabric/libfabric/shm.h"
+#include "fabric/libfabric/provider/process.h"
+#include "fabric/libfabric/provider/shm.h"
 #include "fabric/libfabric/status.h"
-#include "fabric/libfabric/traits.h"
+#include "fabric/libfabric/provider/traits.h"
 
 #define PRS_LF_ADDRESS_MAGIC 0x31414c50u /* "PLA1" */
 

@@ -6,7 +6,7 @@
 #include <rdma/fi_errno.h>
 
 #include "fabric/libfabric/internal.h"
-#include "fabric/libfabric/process.h"
+#include "fabric/libfabric/provider/process.h"
 #include "fabric/libfabric/status.h"
 
 #define PRS_LF_READ_MAX 32

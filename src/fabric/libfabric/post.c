@@ -6,10 +6,10 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
-#include "fabric/libfabric/caps.h"
+#include "fabric/libfabric/provider/caps.h"
 #include "fabric/libfabric/internal.h"
 #include "fabric/libfabric/status.h"
-#include "fabric/libfabric/traits.h"
+#include "fabric/libfabric/provider/traits.h"
 #include "fabric/op.h"
 
 #define PRS_LF_WORD_BYTES 8

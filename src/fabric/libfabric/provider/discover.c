@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fabric/libfabric/discover.h"
+#include "fabric/libfabric/provider/discover.h"
 
 #include <stdio.h>
 
-#include "fabric/libfabric/choose.h"
+#include "fabric/libfabric/provider/choose.h"
 #include "fabric/libfabric/libfabric.h"
 
 #define PRS_LF_REASON_BYTES 512

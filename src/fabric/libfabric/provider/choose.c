@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fabric/libfabric/choose.h"
+#include "fabric/libfabric/provider/choose.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include <rdma/fi_endpoint.h>
 
 #include "fabric/libfabric/internal.h"
-#include "fabric/libfabric/ip.h"
-#include "fabric/libfabric/rxm.h"
+#include "fabric/libfabric/provider/ip.h"
+#include "fabric/libfabric/provider/rxm.h"
 #include "fabric/libfabric/status.h"
 
 /* A number with fewer of the high bits is a lesser set: counting down from all of them tries the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fabric/libfabric/shm.h"
+#include "fabric/libfabric/provider/shm.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,8 +12,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "fabric/libfabric/choose.h"
-#include "fabric/libfabric/process.h"
+#include "fabric/libfabric/provider/choose.h"
+#include "fabric/libfabric/provider/process.h"
 
 #define PRS_LF_SHM_PREFIX_MAX 48
 

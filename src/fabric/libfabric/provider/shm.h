@@ -7,8 +7,8 @@
  * (perseus-<space of process ids>-<pid>-<random>), and three parties remove a dead owner's file: a
  * peer that sees it die, every later open, and nobody else.
  */
-#ifndef PRS_LIBFABRIC_SHM_H
-#define PRS_LIBFABRIC_SHM_H
+#ifndef PRS_LIBFABRIC_PROVIDER_SHM_H
+#define PRS_LIBFABRIC_PROVIDER_SHM_H
 
 #include <rdma/fabric.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fabric/libfabric/rxm.h"
+#include "fabric/libfabric/provider/rxm.h"
 
 #include <stdlib.h>
 

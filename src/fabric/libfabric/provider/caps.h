@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* caps.h: what a provider granted, in Perseus's words. Pure: a fi_info in, a prs_caps out. */
-#ifndef PRS_LIBFABRIC_CAPS_H
-#define PRS_LIBFABRIC_CAPS_H
+#ifndef PRS_LIBFABRIC_PROVIDER_CAPS_H
+#define PRS_LIBFABRIC_PROVIDER_CAPS_H
 
 #include <rdma/fabric.h>
 #include <rdma/fi_atomic.h>

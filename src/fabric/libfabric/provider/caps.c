@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fabric/libfabric/caps.h"
+#include "fabric/libfabric/provider/caps.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <rdma/fi_endpoint.h>
 
 #include "fabric/libfabric/context.h"
-#include "fabric/libfabric/traits.h"
+#include "fabric/libfabric/provider/traits.h"
 
 #define PRS_LF_INFLIGHT_MAX 1024
 

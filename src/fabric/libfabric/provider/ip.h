@@ -3,8 +3,8 @@
  * ip.h: the address that IP providers are to sit on. libfabric's own choice is an outside
  * interface, and it takes any source address at first; so ours is checked before and after.
  */
-#ifndef PRS_LIBFABRIC_IP_H
-#define PRS_LIBFABRIC_IP_H
+#ifndef PRS_LIBFABRIC_PROVIDER_IP_H
+#define PRS_LIBFABRIC_PROVIDER_IP_H
 
 #include <stdbool.h>
 #include <sys/socket.h>

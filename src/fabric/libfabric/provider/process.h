@@ -7,8 +7,8 @@
  * contact is refused with "try again" by most. The kernel knows better. Costs one file descriptor
  * per peer of this host.
  */
-#ifndef PRS_LIBFABRIC_PROCESS_H
-#define PRS_LIBFABRIC_PROCESS_H
+#ifndef PRS_LIBFABRIC_PROVIDER_PROCESS_H
+#define PRS_LIBFABRIC_PROVIDER_PROCESS_H
 
 #include <stdbool.h>
 #include <stdint.h>

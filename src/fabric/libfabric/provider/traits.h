@@ -4,8 +4,8 @@
  * sources and our tests. A trait only narrows what was granted or changes how a thing is asked for;
  * a provider that is not listed is taken at its word.
  */
-#ifndef PRS_LIBFABRIC_TRAITS_H
-#define PRS_LIBFABRIC_TRAITS_H
+#ifndef PRS_LIBFABRIC_PROVIDER_TRAITS_H
+#define PRS_LIBFABRIC_PROVIDER_TRAITS_H
 
 #include <stdint.h>
 

@@ -5,8 +5,8 @@
  * A list of wishes is put to fi_getinfo, all of them first, then ever fewer, until the provider
  * takes one set *and* what it returned really holds it.
  */
-#ifndef PRS_LIBFABRIC_CHOOSE_H
-#define PRS_LIBFABRIC_CHOOSE_H
+#ifndef PRS_LIBFABRIC_PROVIDER_CHOOSE_H
+#define PRS_LIBFABRIC_PROVIDER_CHOOSE_H
 
 #include <rdma/fabric.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fabric/libfabric/ip.h"
+#include "fabric/libfabric/provider/ip.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fabric/libfabric/traits.h"
+#include "fabric/libfabric/provider/traits.h"
 
 #include <stddef.h>
 
-#include "fabric/libfabric/choose.h"
+#include "fabric/libfabric/provider/choose.h"
 
 static const struct {
     const char *provider;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fabric/libfabric/process.h"
+#include "fabric/libfabric/provider/process.h"
 
 #include <errno.h>
 #include <poll.h>
