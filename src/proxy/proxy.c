@@ -58,7 +58,7 @@ void prs_proxy_complete(void *tickets, uint32_t token, enum perseus_status statu
 }
 
 /* The request of this ticket ended here, before the orderer took it. */
-static void prs_proxy_settle(struct prs_proxy *proxy, uint32_t ticket, enum perseus_status status)
+static void settle(struct prs_proxy *proxy, uint32_t ticket, enum perseus_status status)
 {
     if (ticket != PRS_DESC_NO_TICKET) {
         prs_ticket_complete(proxy->config.tickets, ticket, status, 0);
@@ -68,7 +68,7 @@ static void prs_proxy_settle(struct prs_proxy *proxy, uint32_t ticket, enum pers
 }
 
 /* Whether the orderer's answer moves the head on; AGAIN holds it. */
-static bool prs_proxy_accepted(struct prs_proxy *proxy, uint32_t ticket, enum perseus_status status)
+static bool accepted(struct prs_proxy *proxy, uint32_t ticket, enum perseus_status status)
 {
     if (status == PERSEUS_AGAIN) {
         proxy->held = true;
@@ -77,14 +77,13 @@ static bool prs_proxy_accepted(struct prs_proxy *proxy, uint32_t ticket, enum pe
     if (status == PERSEUS_OK) {
         proxy->flush_due = true;
     } else {
-        prs_proxy_settle(proxy, ticket, status);
+        settle(proxy, ticket, status);
     }
     return true;
 }
 
-static enum perseus_status prs_proxy_find_local(const struct prs_proxy *proxy,
-                                                const struct prs_desc *desc,
-                                                struct prs_region **out)
+static enum perseus_status find_local(const struct prs_proxy *proxy, const struct prs_desc *desc,
+                                      struct prs_region **out)
 {
     *out = proxy->config.local(proxy->config.context, desc->local_window);
     if (*out == NULL) {
@@ -96,8 +95,8 @@ static enum perseus_status prs_proxy_find_local(const struct prs_proxy *proxy,
     return PERSEUS_OK;
 }
 
-static enum perseus_status prs_proxy_check_op(const struct prs_proxy *proxy,
-                                              const struct prs_desc *desc, bool known)
+static enum perseus_status check_op(const struct prs_proxy *proxy, const struct prs_desc *desc,
+                                    bool known)
 {
     if (!known) {
         return prs_fail(proxy->config.log, PERSEUS_INVALID_ARGUMENT,
@@ -108,16 +107,15 @@ static enum perseus_status prs_proxy_check_op(const struct prs_proxy *proxy,
     return PERSEUS_OK;
 }
 
-static enum perseus_status prs_proxy_check_signal(const struct prs_proxy *proxy,
-                                                  const struct prs_desc *desc)
+static enum perseus_status check_signal(const struct prs_proxy *proxy, const struct prs_desc *desc)
 {
     bool add = desc->sub == PERSEUS_SIGNAL_ADD && desc->kind != PRS_DESC_SIGNAL_VECTOR;
-    return prs_proxy_check_op(proxy, desc, add || desc->sub == PERSEUS_SIGNAL_SET);
+    return check_op(proxy, desc, add || desc->sub == PERSEUS_SIGNAL_SET);
 }
 
 /* Everything of the request but its peer's window. */
-static enum perseus_status prs_proxy_translate(const struct prs_proxy *proxy,
-                                               const struct prs_desc *desc, struct prs_request *out)
+static enum perseus_status translate(const struct prs_proxy *proxy, const struct prs_desc *desc,
+                                     struct prs_request *out)
 {
     *out = (struct prs_request){.op = desc->sub,
                                 .peer = desc->peer,
@@ -132,26 +130,26 @@ static enum perseus_status prs_proxy_translate(const struct prs_proxy *proxy,
     switch (desc->kind) {
     case PRS_DESC_PUT:
         out->kind = PRS_REQUEST_PUT;
-        return prs_proxy_find_local(proxy, desc, &out->local);
+        return find_local(proxy, desc, &out->local);
     case PRS_DESC_GET:
         out->kind = PRS_REQUEST_GET;
-        return prs_proxy_find_local(proxy, desc, &out->local);
+        return find_local(proxy, desc, &out->local);
     case PRS_DESC_PUT_SIGNAL:
         out->kind = PRS_REQUEST_PUT_SIGNAL;
-        status = prs_proxy_check_signal(proxy, desc);
-        return status == PERSEUS_OK ? prs_proxy_find_local(proxy, desc, &out->local) : status;
+        status = check_signal(proxy, desc);
+        return status == PERSEUS_OK ? find_local(proxy, desc, &out->local) : status;
     case PRS_DESC_SIGNAL:
         out->kind = PRS_REQUEST_SIGNAL;
-        return prs_proxy_check_signal(proxy, desc);
+        return check_signal(proxy, desc);
     case PRS_DESC_SIGNAL_VECTOR:
         out->kind = PRS_REQUEST_SIGNAL_VECTOR;
         out->values = proxy->values;
-        return prs_proxy_check_signal(proxy, desc);
+        return check_signal(proxy, desc);
     case PRS_DESC_ATOMIC:
         /* The old value is worth a round trip only to who waits for it. */
         out->kind =
             desc->ticket == PRS_DESC_NO_TICKET ? PRS_REQUEST_ATOMIC : PRS_REQUEST_ATOMIC_FETCH;
-        return prs_proxy_check_op(proxy, desc, desc->sub <= PERSEUS_ATOMIC_COMPARE_SWAP);
+        return check_op(proxy, desc, desc->sub <= PERSEUS_ATOMIC_COMPARE_SWAP);
     default:
         return prs_fail(proxy->config.log, PERSEUS_INVALID_ARGUMENT,
                         "a descriptor for PE %u has the unknown kind %u; its producer writes "
@@ -160,10 +158,10 @@ static enum perseus_status prs_proxy_translate(const struct prs_proxy *proxy,
     }
 }
 
-static bool prs_proxy_submit(struct prs_proxy *proxy, const struct prs_desc *desc)
+static bool submit(struct prs_proxy *proxy, const struct prs_desc *desc)
 {
     struct prs_request request;
-    enum perseus_status status = prs_proxy_translate(proxy, desc, &request);
+    enum perseus_status status = translate(proxy, desc, &request);
     if (status == PERSEUS_OK) {
         status = proxy->config.remote(proxy->config.context, desc->peer, &request.remote);
     }
@@ -171,19 +169,19 @@ static bool prs_proxy_submit(struct prs_proxy *proxy, const struct prs_desc *des
         request.signal_remote = desc->kind == PRS_DESC_PUT_SIGNAL ? request.remote : NULL;
         status = prs_orderer_submit(proxy->config.orderer, &request);
     }
-    return prs_proxy_accepted(proxy, desc->ticket, status);
+    return accepted(proxy, desc->ticket, status);
 }
 
-static bool prs_proxy_fence(struct prs_proxy *proxy, const struct prs_desc *desc)
+static bool handle_fence(struct prs_proxy *proxy, const struct prs_desc *desc)
 {
     enum perseus_status status = prs_orderer_fence(proxy->config.orderer, desc->peer);
     if (status == PERSEUS_OK && desc->ticket != PRS_DESC_NO_TICKET) {
-        prs_proxy_settle(proxy, desc->ticket, PERSEUS_OK); /* the orderer has no token for it */
+        settle(proxy, desc->ticket, PERSEUS_OK); /* the orderer has no token for it */
     }
-    return prs_proxy_accepted(proxy, desc->ticket, status);
+    return accepted(proxy, desc->ticket, status);
 }
 
-static bool prs_proxy_quiet(struct prs_proxy *proxy, const struct prs_desc *desc)
+static bool handle_quiet(struct prs_proxy *proxy, const struct prs_desc *desc)
 {
     if (desc->ticket != PRS_DESC_NO_TICKET) {
         /* Before the orderer has the token: it may complete it at once. */
@@ -191,13 +189,13 @@ static bool prs_proxy_quiet(struct prs_proxy *proxy, const struct prs_desc *desc
         proxy->first_error = PERSEUS_OK;
     }
     enum perseus_status status = prs_orderer_quiet(proxy->config.orderer, desc->peer, desc->ticket);
-    return prs_proxy_accepted(proxy, desc->ticket, status);
+    return accepted(proxy, desc->ticket, status);
 }
 
 /* Gathers the values behind the vector at `index`. *out_length: descriptors it is made of, 0 if
  * some are not published yet. */
-static enum perseus_status prs_proxy_gather(struct prs_proxy *proxy, const struct prs_desc *vector,
-                                            uint32_t index, uint32_t *out_length)
+static enum perseus_status gather(struct prs_proxy *proxy, const struct prs_desc *vector,
+                                  uint32_t index, uint32_t *out_length)
 {
     uint64_t n = vector->bytes / sizeof(uint64_t);
     if (n == 0 || n > proxy->values_max || vector->bytes % sizeof(uint64_t) != 0) {
@@ -228,74 +226,71 @@ static enum perseus_status prs_proxy_gather(struct prs_proxy *proxy, const struc
 }
 
 /* Ends a descriptor that cannot become a request. Values behind it have lost their vector. */
-static uint32_t prs_proxy_reject(struct prs_proxy *proxy, uint32_t ticket,
-                                 enum perseus_status status)
+static uint32_t reject(struct prs_proxy *proxy, uint32_t ticket, enum perseus_status status)
 {
-    prs_proxy_settle(proxy, ticket, status);
+    settle(proxy, ticket, status);
     proxy->skips_values = true;
     return 1;
 }
 
-static uint32_t prs_proxy_vector(struct prs_proxy *proxy, const struct prs_desc *desc,
-                                 uint32_t index)
+static uint32_t handle_vector(struct prs_proxy *proxy, const struct prs_desc *desc, uint32_t index)
 {
     uint32_t length = 0;
-    enum perseus_status status = prs_proxy_gather(proxy, desc, index, &length);
+    enum perseus_status status = gather(proxy, desc, index, &length);
     if (status != PERSEUS_OK) {
-        return prs_proxy_reject(proxy, desc->ticket, status);
+        return reject(proxy, desc->ticket, status);
     }
-    return length > 0 && prs_proxy_submit(proxy, desc) ? length : 0;
+    return length > 0 && submit(proxy, desc) ? length : 0;
 }
 
-static uint32_t prs_proxy_stray_values(struct prs_proxy *proxy)
+static uint32_t stray_values(struct prs_proxy *proxy)
 {
     if (proxy->skips_values) {
         return 1;
     }
-    return prs_proxy_reject(proxy, PRS_DESC_NO_TICKET,
-                            prs_fail(proxy->config.log, PERSEUS_INVALID_ARGUMENT,
-                                     "signal values came without their vector; their producer "
-                                     "must push both in one call"));
+    return reject(proxy, PRS_DESC_NO_TICKET,
+                  prs_fail(proxy->config.log, PERSEUS_INVALID_ARGUMENT,
+                           "signal values came without their vector; their producer "
+                           "must push both in one call"));
 }
 
 /* The descriptor at `index`. Returns how many descriptors are done, 0 if it must wait. */
-static uint32_t prs_proxy_handle(struct prs_proxy *proxy, const struct prs_desc *desc,
-                                 uint32_t index)
+static uint32_t handle(struct prs_proxy *proxy, const struct prs_desc *desc, uint32_t index)
 {
     if (desc->kind == PRS_DESC_VALUES) {
-        return prs_proxy_stray_values(proxy);
+        return stray_values(proxy);
     }
     proxy->skips_values = false;
     if (desc->ticket >= prs_tickets_count(proxy->config.tickets) &&
         desc->ticket != PRS_DESC_NO_TICKET) {
-        return prs_proxy_reject(proxy, PRS_DESC_NO_TICKET,
-                                prs_fail(proxy->config.log, PERSEUS_INVALID_ARGUMENT,
-                                         "a request of kind %u to PE %u has ticket %u of %u; its "
-                                         "producer writes malformed descriptors",
-                                         desc->kind, desc->peer, desc->ticket,
-                                         prs_tickets_count(proxy->config.tickets)));
+        return reject(proxy, PRS_DESC_NO_TICKET,
+                      prs_fail(proxy->config.log, PERSEUS_INVALID_ARGUMENT,
+                               "a request of kind %u to PE %u has ticket %u of %u; its "
+                               "producer writes malformed descriptors",
+                               desc->kind, desc->peer, desc->ticket,
+                               prs_tickets_count(proxy->config.tickets)));
     }
     switch (desc->kind) {
     case PRS_DESC_FENCE:
-        return prs_proxy_fence(proxy, desc);
+        return handle_fence(proxy, desc);
     case PRS_DESC_QUIET:
-        return prs_proxy_quiet(proxy, desc);
+        return handle_quiet(proxy, desc);
     case PRS_DESC_SIGNAL_VECTOR:
-        return prs_proxy_vector(proxy, desc, index);
+        return handle_vector(proxy, desc, index);
     default:
-        return prs_proxy_submit(proxy, desc);
+        return submit(proxy, desc);
     }
 }
 
-/* At most `batch` requests; a vector's values belong to it. Returns how many descriptors are done.
- */
-static uint32_t prs_proxy_drain_ring(struct prs_proxy *proxy)
+/* At most `batch` requests; a vector's values belong to it. Returns how many descriptors are
+ * done. */
+static uint32_t drain_ring(struct prs_proxy *proxy)
 {
     uint32_t taken = 0;
     proxy->held = false;
     for (uint32_t i = 0; i < proxy->config.batch; i++) {
         const struct prs_desc *desc = prs_ring_peek(proxy->config.ring, taken);
-        uint32_t length = desc == NULL ? 0 : prs_proxy_handle(proxy, desc, taken);
+        uint32_t length = desc == NULL ? 0 : handle(proxy, desc, taken);
         if (length == 0) {
             break;
         }
@@ -309,7 +304,7 @@ static uint32_t prs_proxy_drain_ring(struct prs_proxy *proxy)
 
 enum perseus_status prs_proxy_step(struct prs_proxy *proxy, bool *out_did)
 {
-    uint32_t taken = prs_proxy_drain_ring(proxy);
+    uint32_t taken = drain_ring(proxy);
     if (proxy->flush_due) {
         enum perseus_status flushed = prs_orderer_flush(proxy->config.orderer);
         if (flushed != PERSEUS_OK && flushed != PERSEUS_AGAIN) {

@@ -35,7 +35,7 @@ struct prs_proxy_thread {
  * is seen here, or the producer sees that it must wake us. The kernel compares `sleeping` again
  * before it puts the thread to sleep. Work in flight needs polling, so the sleep is bounded anyway.
  */
-static void prs_proxy_thread_sleep(struct prs_proxy_thread *thread, uint32_t us)
+static void sleep_until_woken(struct prs_proxy_thread *thread, uint32_t us)
 {
     /* With prs_proxy_thread_wake. */
     atomic_store_explicit(&thread->sleeping, 1, memory_order_seq_cst);
@@ -49,7 +49,7 @@ static void prs_proxy_thread_sleep(struct prs_proxy_thread *thread, uint32_t us)
 }
 
 /* Many PEs share a laptop's cores: one with nothing in flight sleeps longer and longer. */
-static uint32_t prs_proxy_thread_sleep_us(const struct prs_proxy_thread *thread, uint64_t sleeps)
+static uint32_t sleep_us_after(const struct prs_proxy_thread *thread, uint64_t sleeps)
 {
     uint64_t us = thread->backoff.sleep_us;
     if (!prs_proxy_is_idle(thread->proxy) || thread->backoff.sleep_max_us <= us) {
@@ -59,7 +59,7 @@ static uint32_t prs_proxy_thread_sleep_us(const struct prs_proxy_thread *thread,
     return us < thread->backoff.sleep_max_us ? (uint32_t)us : thread->backoff.sleep_max_us;
 }
 
-static void prs_proxy_thread_back_off(struct prs_proxy_thread *thread, uint64_t idle_steps)
+static void back_off(struct prs_proxy_thread *thread, uint64_t idle_steps)
 {
     uint64_t awake_steps = (uint64_t)thread->backoff.spin_steps + thread->backoff.yield_steps;
     if (idle_steps <= thread->backoff.spin_steps) {
@@ -70,10 +70,10 @@ static void prs_proxy_thread_back_off(struct prs_proxy_thread *thread, uint64_t 
         return;
     }
     uint64_t sleeps = idle_steps - awake_steps - 1;
-    prs_proxy_thread_sleep(thread, prs_proxy_thread_sleep_us(thread, sleeps));
+    sleep_until_woken(thread, sleep_us_after(thread, sleeps));
 }
 
-static void *prs_proxy_thread_main(void *context)
+static void *run(void *context)
 {
     struct prs_proxy_thread *thread = context;
     prctl(PR_SET_TIMERSLACK, PRS_THREAD_TIMER_SLACK_NS, 0, 0, 0);
@@ -87,7 +87,7 @@ static void *prs_proxy_thread_main(void *context)
         }
         idle_steps = did ? 0 : idle_steps + 1;
         if (!did) {
-            prs_proxy_thread_back_off(thread, idle_steps);
+            back_off(thread, idle_steps);
         }
     }
     /* Release: with prs_proxy_thread_status; the proxy is at rest. */
@@ -96,8 +96,7 @@ static void *prs_proxy_thread_main(void *context)
 }
 
 /* Signals are the program's: its handlers run on its own threads, not on ours. */
-static enum perseus_status prs_proxy_thread_launch(struct prs_proxy_thread *thread,
-                                                   const struct prs_log *log)
+static enum perseus_status launch(struct prs_proxy_thread *thread, const struct prs_log *log)
 {
     pthread_attr_t attr;
     if (pthread_attr_init(&attr) != 0) {
@@ -113,7 +112,7 @@ static enum perseus_status prs_proxy_thread_launch(struct prs_proxy_thread *thre
         error = pthread_attr_setaffinity_np(&attr, sizeof cpus, &cpus);
     }
     if (error == 0) {
-        error = pthread_create(&thread->thread, &attr, prs_proxy_thread_main, thread);
+        error = pthread_create(&thread->thread, &attr, run, thread);
     }
     pthread_attr_destroy(&attr);
     if (error == EINVAL && thread->backoff.cpu >= 0) {
@@ -140,7 +139,7 @@ enum perseus_status prs_proxy_thread_start(struct prs_proxy *proxy,
         return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory to start the proxy thread");
     }
     *thread = (struct prs_proxy_thread){.proxy = proxy, .backoff = *backoff};
-    enum perseus_status status = prs_proxy_thread_launch(thread, log);
+    enum perseus_status status = launch(thread, log);
     if (status != PERSEUS_OK) {
         free(thread);
         return status;
@@ -154,7 +153,7 @@ void prs_proxy_thread_stop(struct prs_proxy_thread *thread)
     if (thread == NULL) {
         return;
     }
-    /* Sequentially consistent: with prs_proxy_thread_sleep. */
+    /* Sequentially consistent: with sleep_until_woken. */
     atomic_store_explicit(&thread->stop, true, memory_order_seq_cst);
     prs_proxy_thread_wake(thread);
     pthread_join(thread->thread, NULL);
@@ -163,7 +162,7 @@ void prs_proxy_thread_stop(struct prs_proxy_thread *thread)
 
 void prs_proxy_thread_wake(struct prs_proxy_thread *thread)
 {
-    /* Sequentially consistent, and a plain load on x86: with prs_proxy_thread_sleep. */
+    /* Sequentially consistent, and a plain load on x86: with sleep_until_woken. */
     if (atomic_load_explicit(&thread->sleeping, memory_order_seq_cst) == 0) {
         return;
     }
@@ -175,6 +174,6 @@ void prs_proxy_thread_wake(struct prs_proxy_thread *thread)
 
 enum perseus_status prs_proxy_thread_status(const struct prs_proxy_thread *thread)
 {
-    /* Acquire: with the end of prs_proxy_thread_main. */
+    /* Acquire: with the end of run. */
     return atomic_load_explicit(&thread->status, memory_order_acquire);
 }

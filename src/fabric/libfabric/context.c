@@ -33,7 +33,7 @@ void prs_lf_pool_finish(struct prs_lf_pool *pool)
     pool->free = NULL;
 }
 
-static enum perseus_status prs_lf_pool_grow(struct prs_lf_endpoint *endpoint)
+static enum perseus_status pool_grow(struct prs_lf_endpoint *endpoint)
 {
     struct prs_lf_pool *pool = &endpoint->pool;
     struct prs_lf_chunk *chunk = calloc(1, sizeof *chunk);
@@ -72,7 +72,7 @@ enum perseus_status prs_lf_context_acquire(struct prs_lf_endpoint *endpoint,
         return PERSEUS_AGAIN;
     }
     if (pool->free == NULL) {
-        enum perseus_status status = prs_lf_pool_grow(endpoint);
+        enum perseus_status status = pool_grow(endpoint);
         if (status != PERSEUS_OK) {
             return status;
         }

@@ -11,8 +11,8 @@
 #include "fabric/libfabric/status.h"
 #include "fabric/libfabric/provider/traits.h"
 
-static enum perseus_status prs_lf_endpoint_fail(const struct prs_lf_endpoint *endpoint,
-                                                const char *what, int error)
+static enum perseus_status endpoint_fail(const struct prs_lf_endpoint *endpoint, const char *what,
+                                         int error)
 {
     enum perseus_status status = prs_lf_status(error);
     return prs_fail(prs_lf_log(endpoint), status, "%s cannot %s: %s; %s",
@@ -21,8 +21,8 @@ static enum perseus_status prs_lf_endpoint_fail(const struct prs_lf_endpoint *en
 }
 
 /* The info of this endpoint: the fabric's, with a name of its own where addresses are names. */
-static struct fi_info *prs_lf_endpoint_info(struct prs_lf_endpoint *endpoint,
-                                            const struct prs_lf_fabric *fabric)
+static struct fi_info *endpoint_info(struct prs_lf_endpoint *endpoint,
+                                     const struct prs_lf_fabric *fabric)
 {
     struct fi_info *info = fi_dupinfo(fabric->info);
     if (info == NULL || !prs_lf_shm_is(info)) {
@@ -37,9 +37,9 @@ static struct fi_info *prs_lf_endpoint_info(struct prs_lf_endpoint *endpoint,
     return info;
 }
 
-static int prs_lf_endpoint_make(struct prs_lf_endpoint *endpoint, struct prs_lf_fabric *fabric)
+static int endpoint_make(struct prs_lf_endpoint *endpoint, struct prs_lf_fabric *fabric)
 {
-    struct fi_info *info = prs_lf_endpoint_info(endpoint, fabric);
+    struct fi_info *info = endpoint_info(endpoint, fabric);
     if (info == NULL) {
         return -FI_ENOMEM;
     }
@@ -62,7 +62,7 @@ static int prs_lf_endpoint_make(struct prs_lf_endpoint *endpoint, struct prs_lf_
     return error;
 }
 
-static enum perseus_status prs_lf_endpoint_check_bind(struct prs_lf_endpoint *endpoint)
+static enum perseus_status endpoint_check_bind(struct prs_lf_endpoint *endpoint)
 {
     const struct prs_lf_fabric *fabric = prs_lf_fabric_of(endpoint->base.fabric);
     if (fabric->bind[0] == '\0') {
@@ -72,7 +72,7 @@ static enum perseus_status prs_lf_endpoint_check_bind(struct prs_lf_endpoint *en
     size_t bytes = sizeof address;
     int error = fi_getname(&endpoint->ep->fid, &address, &bytes);
     if (error != 0) {
-        return prs_lf_endpoint_fail(endpoint, "tell its address", error);
+        return endpoint_fail(endpoint, "tell its address", error);
     }
     if (!prs_lf_ip_is(&address, fabric->bind)) {
         return prs_fail(fabric->log, PERSEUS_INTERNAL,
@@ -91,10 +91,9 @@ enum perseus_status prs_lf_endpoint_open(struct prs_fabric *base, struct prs_end
     }
     endpoint->base = (struct prs_endpoint){.ops = base->ops, .fabric = base};
     prs_lf_pool_init(&endpoint->pool, base->caps.inflight_max);
-    int error = prs_lf_endpoint_make(endpoint, fabric);
-    enum perseus_status status = error == 0
-                                     ? prs_lf_endpoint_check_bind(endpoint)
-                                     : prs_lf_endpoint_fail(endpoint, "open an endpoint", error);
+    int error = endpoint_make(endpoint, fabric);
+    enum perseus_status status = error == 0 ? endpoint_check_bind(endpoint)
+                                            : endpoint_fail(endpoint, "open an endpoint", error);
     if (status == PERSEUS_OK && (fabric->traits & PRS_LF_REFUSES_EMPTY)) {
         status = prs_lf_memory_register(fabric, endpoint, &endpoint->sink_word,
                                         sizeof endpoint->sink_word, FI_REMOTE_WRITE,

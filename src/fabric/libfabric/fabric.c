@@ -11,7 +11,7 @@
 #include "fabric/libfabric/status.h"
 #include "fabric/libfabric/provider/traits.h"
 
-static void prs_lf_fabric_close(struct prs_fabric *base)
+static void fabric_close(struct prs_fabric *base)
 {
     if (base == NULL) {
         return;
@@ -30,9 +30,9 @@ static void prs_lf_fabric_close(struct prs_fabric *base)
     free(fabric);
 }
 
-/* Everything that can fail. What is there of it afterwards, prs_lf_fabric_close takes down. */
-static enum perseus_status prs_lf_fabric_fill(struct prs_lf_fabric *fabric,
-                                              const struct prs_fabric_config *config)
+/* Everything that can fail. What is there of it afterwards, fabric_close takes down. */
+static enum perseus_status fabric_fill(struct prs_lf_fabric *fabric,
+                                       const struct prs_fabric_config *config)
 {
     enum perseus_status status =
         prs_lf_choose(config, &fabric->info, fabric->bind, sizeof fabric->bind);
@@ -66,8 +66,8 @@ static enum perseus_status prs_lf_fabric_fill(struct prs_lf_fabric *fabric,
     return PERSEUS_OK;
 }
 
-static enum perseus_status prs_lf_fabric_open(const struct prs_fabric_config *config,
-                                              struct prs_fabric **out)
+static enum perseus_status fabric_open(const struct prs_fabric_config *config,
+                                       struct prs_fabric **out)
 {
     struct prs_lf_fabric *fabric = calloc(1, sizeof *fabric);
     if (fabric == NULL) {
@@ -78,9 +78,9 @@ static enum perseus_status prs_lf_fabric_open(const struct prs_fabric_config *co
     fabric->clock = config->clock.now_ns != NULL ? config->clock : prs_clock_monotonic();
     fabric->process_space = prs_lf_process_space();
     pthread_mutex_init(&fabric->lock, NULL);
-    enum perseus_status status = prs_lf_fabric_fill(fabric, config);
+    enum perseus_status status = fabric_fill(fabric, config);
     if (status != PERSEUS_OK) {
-        prs_lf_fabric_close(&fabric->base);
+        fabric_close(&fabric->base);
         return status;
     }
     *out = &fabric->base;
@@ -89,8 +89,8 @@ static enum perseus_status prs_lf_fabric_open(const struct prs_fabric_config *co
 
 const struct prs_fabric_ops prs_libfabric_ops = {
     .name = "libfabric",
-    .open = prs_lf_fabric_open,
-    .close = prs_lf_fabric_close,
+    .open = fabric_open,
+    .close = fabric_close,
     .endpoint_open = prs_lf_endpoint_open,
     .endpoint_close = prs_lf_endpoint_close,
     .endpoint_address = prs_lf_endpoint_address,

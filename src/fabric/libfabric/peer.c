@@ -73,9 +73,9 @@ enum perseus_status prs_lf_address_pack(const struct prs_lf_endpoint *endpoint, 
     return PERSEUS_OK;
 }
 
-static enum perseus_status prs_lf_address_parse(const struct prs_lf_endpoint *endpoint,
-                                                const void *address, size_t bytes,
-                                                struct prs_lf_address_blob *out)
+static enum perseus_status address_parse(const struct prs_lf_endpoint *endpoint,
+                                         const void *address, size_t bytes,
+                                         struct prs_lf_address_blob *out)
 {
     const struct prs_lf_fabric *fabric = prs_lf_fabric_of(endpoint->base.fabric);
     *out = (struct prs_lf_address_blob){0};
@@ -94,7 +94,7 @@ static enum perseus_status prs_lf_address_parse(const struct prs_lf_endpoint *en
                     fabric->base.caps.provider);
 }
 
-static enum perseus_status prs_lf_peers_reserve(struct prs_lf_endpoint *endpoint)
+static enum perseus_status peers_reserve(struct prs_lf_endpoint *endpoint)
 {
     if (endpoint->peer_count < endpoint->peer_capacity) {
         return PERSEUS_OK;
@@ -110,9 +110,9 @@ static enum perseus_status prs_lf_peers_reserve(struct prs_lf_endpoint *endpoint
     return PERSEUS_OK;
 }
 
-static enum perseus_status prs_lf_peer_find_process(const struct prs_lf_endpoint *endpoint,
-                                                    const struct prs_lf_address_blob *blob,
-                                                    struct prs_lf_peer *peer)
+static enum perseus_status peer_find_process(const struct prs_lf_endpoint *endpoint,
+                                             const struct prs_lf_address_blob *blob,
+                                             struct prs_lf_peer *peer)
 {
     const struct prs_lf_fabric *fabric = prs_lf_fabric_of(endpoint->base.fabric);
     if (blob->process_space != fabric->process_space || blob->pid == getpid()) {
@@ -139,13 +139,13 @@ enum perseus_status prs_lf_connect(struct prs_endpoint *base, const void *addres
     struct prs_lf_endpoint *endpoint = prs_lf_endpoint_of(base);
     const struct prs_lf_fabric *fabric = prs_lf_fabric_of(base->fabric);
     struct prs_lf_address_blob blob;
-    enum perseus_status status = prs_lf_address_parse(endpoint, address, bytes, &blob);
-    status = status == PERSEUS_OK ? prs_lf_peers_reserve(endpoint) : status;
+    enum perseus_status status = address_parse(endpoint, address, bytes, &blob);
+    status = status == PERSEUS_OK ? peers_reserve(endpoint) : status;
     if (status != PERSEUS_OK) {
         return status;
     }
     struct prs_lf_peer peer = {.process = -1, .sink = blob.sink};
-    status = prs_lf_peer_find_process(endpoint, &blob, &peer);
+    status = peer_find_process(endpoint, &blob, &peer);
     if (status != PERSEUS_OK) {
         return status;
     }
@@ -195,7 +195,7 @@ void prs_lf_peer_lose(struct prs_lf_endpoint *endpoint, uint32_t index, const ch
 }
 
 /* What the provider still has of an ended peer it will not return: stranded (context.h). */
-static void prs_lf_peer_strand(struct prs_lf_endpoint *endpoint, uint32_t index)
+static void peer_strand(struct prs_lf_endpoint *endpoint, uint32_t index)
 {
     struct prs_lf_context *context;
     while (endpoint->peers[index].in_flight > 0 &&
@@ -207,7 +207,7 @@ static void prs_lf_peer_strand(struct prs_lf_endpoint *endpoint, uint32_t index)
 }
 
 /* PRS_LF_RETURNS_IN_LINE: with one peer's operations all are stuck. */
-static void prs_lf_peers_strand_all(struct prs_lf_endpoint *endpoint)
+static void peers_strand_all(struct prs_lf_endpoint *endpoint)
 {
     prs_fail(prs_lf_log(endpoint), PERSEUS_PEER_LOST,
              "%s returns nothing any more after a peer died in the middle of an operation: all %u "
@@ -215,7 +215,7 @@ static void prs_lf_peers_strand_all(struct prs_lf_endpoint *endpoint)
              endpoint->base.fabric->caps.provider, endpoint->peer_count);
     for (uint32_t i = 0; i < endpoint->peer_count; i++) {
         endpoint->peers[i].lost = true;
-        prs_lf_peer_strand(endpoint, i);
+        peer_strand(endpoint, i);
     }
 }
 
@@ -240,9 +240,9 @@ void prs_lf_peers_watch(struct prs_lf_endpoint *endpoint)
     }
     if (peer->ended && peer->in_flight > 0 &&
         prs_clock_now_ns(&fabric->clock) - peer->since_ns >= PRS_LF_RETURN_NS) {
-        prs_lf_peer_strand(endpoint, index);
+        peer_strand(endpoint, index);
         if ((fabric->traits & PRS_LF_RETURNS_IN_LINE) && endpoint->peer_count > 1) {
-            prs_lf_peers_strand_all(endpoint);
+            peers_strand_all(endpoint);
         }
     }
 }

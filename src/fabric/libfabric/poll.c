@@ -29,8 +29,8 @@ void prs_lf_settle(struct prs_lf_endpoint *endpoint, struct prs_lf_context *cont
     endpoint->settled_last = context;
 }
 
-static uint32_t prs_lf_report_settled(struct prs_lf_endpoint *endpoint, struct prs_event *events,
-                                      uint32_t n)
+static uint32_t report_settled(struct prs_lf_endpoint *endpoint, struct prs_event *events,
+                               uint32_t n)
 {
     uint32_t count = 0;
     while (count < n && endpoint->settled_first != NULL) {
@@ -52,8 +52,8 @@ static uint32_t prs_lf_report_settled(struct prs_lf_endpoint *endpoint, struct p
 }
 
 /* The provider has returned a context. Returns whether *event was filled. */
-static bool prs_lf_returned(struct prs_lf_endpoint *endpoint, struct prs_lf_context *context,
-                            enum perseus_status status, struct prs_event *event)
+static bool take_returned(struct prs_lf_endpoint *endpoint, struct prs_lf_context *context,
+                          enum perseus_status status, struct prs_event *event)
 {
     context->with_provider = false;
     bool stranded = context->settled;
@@ -75,8 +75,8 @@ static bool prs_lf_returned(struct prs_lf_endpoint *endpoint, struct prs_lf_cont
     return reports;
 }
 
-static bool prs_lf_entry(struct prs_lf_endpoint *endpoint, const struct fi_cq_data_entry *entry,
-                         struct prs_event *event)
+static bool take_entry(struct prs_lf_endpoint *endpoint, const struct fi_cq_data_entry *entry,
+                       struct prs_event *event)
 {
     /* Not by FI_REMOTE_CQ_DATA alone: sockets sets that at the source, too. */
     if (entry->flags & FI_REMOTE_WRITE) {
@@ -90,14 +90,14 @@ static bool prs_lf_entry(struct prs_lf_endpoint *endpoint, const struct fi_cq_da
     if (entry->op_context == NULL) {
         return false;
     }
-    return prs_lf_returned(endpoint, entry->op_context, PERSEUS_OK, event);
+    return take_returned(endpoint, entry->op_context, PERSEUS_OK, event);
 }
 
 /* What an error completion means. We cancel nothing ourselves: a provider that returns an operation
  * as canceled has given up its connection. And whatever the error of a dead process is called
  * (sockets: "input/output error"), it is that the peer is gone. */
-static enum perseus_status prs_lf_error_status(const struct prs_lf_endpoint *endpoint,
-                                               const struct prs_lf_context *context, int error)
+static enum perseus_status error_status(const struct prs_lf_endpoint *endpoint,
+                                        const struct prs_lf_context *context, int error)
 {
     enum perseus_status status = prs_lf_status(error);
     if (status == PERSEUS_CANCELED ||
@@ -108,7 +108,7 @@ static enum perseus_status prs_lf_error_status(const struct prs_lf_endpoint *end
 }
 
 /* Reads one error off the queue. Returns whether *event was filled. */
-static bool prs_lf_error_entry(struct prs_lf_endpoint *endpoint, struct prs_event *event)
+static bool error_entry(struct prs_lf_endpoint *endpoint, struct prs_event *event)
 {
     struct fi_cq_err_entry entry = {0};
     if (fi_cq_readerr(endpoint->cq, &entry, 0) != 1) {
@@ -126,12 +126,12 @@ static bool prs_lf_error_entry(struct prs_lf_endpoint *endpoint, struct prs_even
         return false;
     }
     struct prs_lf_context *context = entry.op_context;
-    enum perseus_status status = prs_lf_error_status(endpoint, context, entry.err);
+    enum perseus_status status = error_status(endpoint, context, entry.err);
     char why[320];
     snprintf(why, sizeof why, "%s failed with %s", prs_lf_op_name(context->op.kind),
              entry.err == FI_ECANCELED ? "a broken connection" : words);
     prs_lf_peer_lose(endpoint, context->op.peer, why);
-    return prs_lf_returned(endpoint, context, status, event);
+    return take_returned(endpoint, context, status, event);
 }
 
 enum perseus_status prs_lf_poll(struct prs_endpoint *base, struct prs_event *events, uint32_t n,
@@ -142,7 +142,7 @@ enum perseus_status prs_lf_poll(struct prs_endpoint *base, struct prs_event *eve
         prs_lf_peers_watch(endpoint);
     }
     prs_lf_flush(base); /* AGAIN: the next poll tries again */
-    uint32_t count = prs_lf_report_settled(endpoint, events, n);
+    uint32_t count = report_settled(endpoint, events, n);
     uint32_t left = n - count; /* entries to read, so that untracked ones cannot keep us here */
     while (left > 0) {
         struct fi_cq_data_entry entries[PRS_LF_READ_MAX];
@@ -152,7 +152,7 @@ enum perseus_status prs_lf_poll(struct prs_endpoint *base, struct prs_event *eve
             break;
         }
         if (got == -FI_EAVAIL) {
-            count += prs_lf_error_entry(endpoint, &events[count]);
+            count += error_entry(endpoint, &events[count]);
             left--;
             continue;
         }
@@ -162,7 +162,7 @@ enum perseus_status prs_lf_poll(struct prs_endpoint *base, struct prs_event *eve
                             prs_lf_error_text(got), prs_lf_advice(PERSEUS_IO));
         }
         for (ssize_t i = 0; i < got; i++) {
-            count += prs_lf_entry(endpoint, &entries[i], &events[count]);
+            count += take_entry(endpoint, &entries[i], &events[count]);
         }
         left -= (uint32_t)got;
     }

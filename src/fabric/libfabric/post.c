@@ -26,19 +26,18 @@ const char *prs_lf_op_name(uint8_t kind)
     return names[kind];
 }
 
-static uint64_t prs_lf_op_bytes(const struct prs_op *op)
+static uint64_t op_bytes(const struct prs_op *op)
 {
     return op->kind == PRS_OP_PUT || op->kind == PRS_OP_GET ? op->bytes : PRS_LF_WORD_BYTES;
 }
 
-static bool prs_lf_op_uses_local(const struct prs_op *op)
+static bool op_uses_local(const struct prs_op *op)
 {
     return op->kind == PRS_OP_GET || op->kind == PRS_OP_ATOMIC_FETCH ||
            (op->kind == PRS_OP_PUT && !(op->flags & PRS_OP_INLINE) && op->bytes > 0);
 }
 
-static enum perseus_status prs_lf_op_check(struct prs_lf_endpoint *endpoint,
-                                           const struct prs_op *op)
+static enum perseus_status op_check(struct prs_lf_endpoint *endpoint, const struct prs_op *op)
 {
     const struct prs_log *log = prs_lf_log(endpoint);
     if (op->peer >= endpoint->peer_count) {
@@ -54,7 +53,7 @@ static enum perseus_status prs_lf_op_check(struct prs_lf_endpoint *endpoint,
         return status;
     }
     if (op->remote->endpoint != &endpoint->base ||
-        (prs_lf_op_uses_local(op) && op->local->fabric != endpoint->base.fabric)) {
+        (op_uses_local(op) && op->local->fabric != endpoint->base.fabric)) {
         return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
                         "%s to peer %u: a region of another endpoint or fabric; import the remote "
                         "and register the local one here",
@@ -63,7 +62,7 @@ static enum perseus_status prs_lf_op_check(struct prs_lf_endpoint *endpoint,
     return PERSEUS_OK;
 }
 
-static uint64_t prs_lf_flags(const struct prs_caps *caps, const struct prs_op *op)
+static uint64_t provider_flags(const struct prs_caps *caps, const struct prs_op *op)
 {
     /* The ...msg calls take these from their argument alone, not from the endpoint's op_flags. */
     uint64_t flags = FI_COMPLETION;
@@ -79,10 +78,10 @@ static uint64_t prs_lf_flags(const struct prs_caps *caps, const struct prs_op *o
 }
 
 /* Where the operation's own side lies: the caller's region, or the context's slot. */
-static void *prs_lf_local(struct prs_lf_context *context, void **out_descriptor)
+static void *local_side(struct prs_lf_context *context, void **out_descriptor)
 {
     const struct prs_op *op = &context->op;
-    if (prs_lf_op_uses_local(op)) {
+    if (op_uses_local(op)) {
         const struct prs_lf_region *region = (const struct prs_lf_region *)op->local;
         *out_descriptor = fi_mr_desc(region->mr);
         return region->base.base + op->local_offset;
@@ -91,14 +90,14 @@ static void *prs_lf_local(struct prs_lf_context *context, void **out_descriptor)
     return context->slot;
 }
 
-static ssize_t prs_lf_submit_rma(struct prs_lf_endpoint *endpoint, struct prs_lf_context *context,
-                                 uint64_t flags)
+static ssize_t submit_rma(struct prs_lf_endpoint *endpoint, struct prs_lf_context *context,
+                          uint64_t flags)
 {
     const struct prs_op *op = &context->op;
     const struct prs_lf_remote *remote = (const struct prs_lf_remote *)op->remote;
-    uint64_t bytes = prs_lf_op_bytes(op);
+    uint64_t bytes = op_bytes(op);
     void *descriptor;
-    struct iovec local = {.iov_base = prs_lf_local(context, &descriptor), .iov_len = bytes};
+    struct iovec local = {.iov_base = local_side(context, &descriptor), .iov_len = bytes};
     struct fi_rma_iov target = {
         .addr = remote->address + op->remote_offset, .len = bytes, .key = remote->key};
     const struct prs_lf_peer *peer = &endpoint->peers[op->peer];
@@ -123,8 +122,8 @@ static ssize_t prs_lf_submit_rma(struct prs_lf_endpoint *endpoint, struct prs_lf
     return fi_writemsg(endpoint->ep, &message, flags);
 }
 
-static ssize_t prs_lf_submit_atomic(struct prs_lf_endpoint *endpoint,
-                                    struct prs_lf_context *context, uint64_t flags)
+static ssize_t submit_atomic(struct prs_lf_endpoint *endpoint, struct prs_lf_context *context,
+                             uint64_t flags)
 {
     const struct prs_op *op = &context->op;
     const struct prs_lf_remote *remote = (const struct prs_lf_remote *)op->remote;
@@ -153,7 +152,7 @@ static ssize_t prs_lf_submit_atomic(struct prs_lf_endpoint *endpoint,
     void *result_descriptor = slot_descriptor;
     struct fi_ioc result = {.addr = context->slot + 2 * PRS_LF_WORD_BYTES, .count = 1};
     if (has_result) {
-        result.addr = prs_lf_local(context, &result_descriptor);
+        result.addr = local_side(context, &result_descriptor);
     }
     if (compares) {
         return fi_compare_atomicmsg(endpoint->ep, &message, &compare, &slot_descriptor, 1, &result,
@@ -163,8 +162,8 @@ static ssize_t prs_lf_submit_atomic(struct prs_lf_endpoint *endpoint,
 }
 
 /* A post that failed. Either the operation is at fault, or the way to its peer. */
-static enum perseus_status prs_lf_refusal(struct prs_lf_endpoint *endpoint, const struct prs_op *op,
-                                          ssize_t error)
+static enum perseus_status refusal(struct prs_lf_endpoint *endpoint, const struct prs_op *op,
+                                   ssize_t error)
 {
     enum perseus_status status = prs_lf_status(error);
     if (status == PERSEUS_INVALID_ARGUMENT || status == PERSEUS_NOT_SUPPORTED ||
@@ -172,7 +171,7 @@ static enum perseus_status prs_lf_refusal(struct prs_lf_endpoint *endpoint, cons
         return prs_fail(prs_lf_log(endpoint), status,
                         "%s refuses a %s of %llu bytes to peer %u: %s; %s",
                         endpoint->base.fabric->caps.provider, prs_lf_op_name(op->kind),
-                        (unsigned long long)prs_lf_op_bytes(op), op->peer, prs_lf_error_text(error),
+                        (unsigned long long)op_bytes(op), op->peer, prs_lf_error_text(error),
                         prs_lf_advice(status));
     }
     char why[128];
@@ -183,14 +182,14 @@ static enum perseus_status prs_lf_refusal(struct prs_lf_endpoint *endpoint, cons
 }
 
 /* Gives the operation to the provider. On OK the provider owns the context. */
-static enum perseus_status prs_lf_submit(struct prs_lf_endpoint *endpoint,
-                                         struct prs_lf_context *context, uint64_t more)
+static enum perseus_status submit(struct prs_lf_endpoint *endpoint, struct prs_lf_context *context,
+                                  uint64_t more)
 {
     const struct prs_op *op = &context->op;
-    uint64_t flags = prs_lf_flags(&endpoint->base.fabric->caps, op) | more;
+    uint64_t flags = provider_flags(&endpoint->base.fabric->caps, op) | more;
     ssize_t error = op->kind == PRS_OP_ATOMIC || op->kind == PRS_OP_ATOMIC_FETCH
-                        ? prs_lf_submit_atomic(endpoint, context, flags)
-                        : prs_lf_submit_rma(endpoint, context, flags);
+                        ? submit_atomic(endpoint, context, flags)
+                        : submit_rma(endpoint, context, flags);
     if (error == 0) {
         context->with_provider = true;
         endpoint->peers[op->peer].in_flight++;
@@ -200,10 +199,10 @@ static enum perseus_status prs_lf_submit(struct prs_lf_endpoint *endpoint,
     if (error == -FI_EAGAIN) {
         return prs_lf_peer_refused(endpoint, op->peer);
     }
-    return prs_lf_refusal(endpoint, op, error);
+    return refusal(endpoint, op, error);
 }
 
-static void prs_lf_fill_slot(struct prs_lf_context *context)
+static void fill_slot(struct prs_lf_context *context)
 {
     const struct prs_op *op = &context->op;
     if (op->kind == PRS_OP_PUT) {
@@ -221,7 +220,7 @@ static void prs_lf_fill_slot(struct prs_lf_context *context)
  * at once, and only an operation without it rings. The last operation posted with MORE is therefore
  * held here; the next one sends it on its way with FI_MORE, flush (or poll) without.
  */
-static enum perseus_status prs_lf_release_held(struct prs_lf_endpoint *endpoint, uint64_t more)
+static enum perseus_status release_held(struct prs_lf_endpoint *endpoint, uint64_t more)
 {
     struct prs_lf_context *context = endpoint->held;
     if (context == NULL) {
@@ -229,7 +228,7 @@ static enum perseus_status prs_lf_release_held(struct prs_lf_endpoint *endpoint,
     }
     enum perseus_status status = prs_lf_peer_is_lost(endpoint, context->op.peer)
                                      ? PERSEUS_PEER_LOST
-                                     : prs_lf_submit(endpoint, context, more);
+                                     : submit(endpoint, context, more);
     if (status == PERSEUS_AGAIN) {
         return status;
     }
@@ -243,7 +242,7 @@ static enum perseus_status prs_lf_release_held(struct prs_lf_endpoint *endpoint,
 enum perseus_status prs_lf_post(struct prs_endpoint *base, const struct prs_op *op)
 {
     struct prs_lf_endpoint *endpoint = prs_lf_endpoint_of(base);
-    enum perseus_status status = prs_lf_op_check(endpoint, op);
+    enum perseus_status status = op_check(endpoint, op);
     if (status != PERSEUS_OK) {
         return status;
     }
@@ -253,9 +252,9 @@ enum perseus_status prs_lf_post(struct prs_endpoint *base, const struct prs_op *
         return status;
     }
     context->op = *op;
-    prs_lf_fill_slot(context);
+    fill_slot(context);
     bool follows_held = endpoint->held != NULL;
-    status = prs_lf_release_held(endpoint, FI_MORE);
+    status = release_held(endpoint, FI_MORE);
     if (status != PERSEUS_OK) {
         prs_lf_context_release(&endpoint->pool, context);
         return status;
@@ -264,7 +263,7 @@ enum perseus_status prs_lf_post(struct prs_endpoint *base, const struct prs_op *
         endpoint->held = context;
         return PERSEUS_OK;
     }
-    status = prs_lf_submit(endpoint, context, 0);
+    status = submit(endpoint, context, 0);
     if (status == PERSEUS_AGAIN && follows_held) {
         endpoint->held = context; /* somebody has to ring for the one just sent with FI_MORE */
         return PERSEUS_OK;
@@ -277,5 +276,5 @@ enum perseus_status prs_lf_post(struct prs_endpoint *base, const struct prs_op *
 
 enum perseus_status prs_lf_flush(struct prs_endpoint *base)
 {
-    return prs_lf_release_held(prs_lf_endpoint_of(base), 0);
+    return release_held(prs_lf_endpoint_of(base), 0);
 }

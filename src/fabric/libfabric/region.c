@@ -25,7 +25,7 @@ _Static_assert(sizeof(struct prs_lf_region_blob) == PRS_BLOB_MAX, "a region's bl
 
 /* A provider on IP accepts whoever reaches its port, and the key is all that stands between them
  * and this memory: it is random, not counted. */
-static uint64_t prs_lf_random_key(const struct fi_info *info)
+static uint64_t random_key(const struct fi_info *info)
 {
     uint64_t key = 0;
     if (info->domain_attr->mr_mode & FI_MR_PROV_KEY) {
@@ -39,8 +39,8 @@ static uint64_t prs_lf_random_key(const struct fi_info *info)
     return key_bytes < sizeof key ? key & ((UINT64_C(1) << (8 * key_bytes)) - 1) : key >> 1;
 }
 
-static enum perseus_status prs_lf_memory_bind(const struct prs_lf_fabric *fabric, struct fid_mr *mr,
-                                              struct prs_lf_endpoint *endpoint)
+static enum perseus_status memory_bind(const struct prs_lf_fabric *fabric, struct fid_mr *mr,
+                                       struct prs_lf_endpoint *endpoint)
 {
     int error = fi_mr_bind(mr, &endpoint->ep->fid, 0);
     error = error == 0 ? fi_mr_enable(mr) : error;
@@ -52,7 +52,7 @@ static enum perseus_status prs_lf_memory_bind(const struct prs_lf_fabric *fabric
     return PERSEUS_OK;
 }
 
-static enum fi_hmem_iface prs_lf_interface(enum prs_memory_kind kind)
+static enum fi_hmem_iface interface_of(enum prs_memory_kind kind)
 {
     return kind == PRS_MEMORY_CUDA ? FI_HMEM_CUDA : FI_HMEM_SYSTEM;
 }
@@ -64,8 +64,8 @@ bool prs_lf_memory_is_known(const struct prs_lf_fabric *fabric, enum prs_memory_
     const struct fi_mr_attr attr = {.mr_iov = &vector,
                                     .iov_count = 1,
                                     .access = FI_READ,
-                                    .requested_key = prs_lf_random_key(fabric->info),
-                                    .iface = prs_lf_interface(kind)};
+                                    .requested_key = random_key(fabric->info),
+                                    .iface = interface_of(kind)};
     struct fid_mr *mr = NULL;
     int error = fi_mr_regattr(fabric->domain, &attr, 0, &mr);
     if (error == 0) {
@@ -84,13 +84,13 @@ enum perseus_status prs_lf_memory_register(struct prs_lf_fabric *fabric,
         .mr_iov = &vector,
         .iov_count = 1,
         .access = access,
-        .iface = prs_lf_interface(kind),
+        .iface = interface_of(kind),
     };
     struct fid_mr *mr = NULL;
     int error;
     int attempts = 8; /* a random key may be taken, most likely where keys are short */
     do {
-        attr.requested_key = prs_lf_random_key(fabric->info);
+        attr.requested_key = random_key(fabric->info);
         error = fi_mr_regattr(fabric->domain, &attr, 0, &mr);
     } while (error == -FI_ENOKEY && --attempts > 0);
     if (error != 0) {
@@ -99,7 +99,7 @@ enum perseus_status prs_lf_memory_register(struct prs_lf_fabric *fabric,
                         bytes, base, prs_lf_error_text(error), prs_lf_advice(prs_lf_status(error)));
     }
     if (endpoint != NULL && (fabric->info->domain_attr->mr_mode & FI_MR_ENDPOINT)) {
-        enum perseus_status status = prs_lf_memory_bind(fabric, mr, endpoint);
+        enum perseus_status status = memory_bind(fabric, mr, endpoint);
         if (status != PERSEUS_OK) {
             fi_close(&mr->fid);
             return status;
@@ -172,7 +172,7 @@ enum perseus_status prs_lf_regions_bind(struct prs_lf_fabric *fabric, struct prs
     }
     for (struct prs_lf_region *region = fabric->regions; region != NULL; region = region->next) {
         if (!region->bound) {
-            enum perseus_status status = prs_lf_memory_bind(fabric, region->mr, first);
+            enum perseus_status status = memory_bind(fabric, region->mr, first);
             if (status != PERSEUS_OK) {
                 return status;
             }
@@ -231,9 +231,9 @@ enum perseus_status prs_lf_region_export(struct prs_region *base, void *blob, si
     return PERSEUS_OK;
 }
 
-static enum perseus_status prs_lf_blob_parse(const struct prs_lf_endpoint *endpoint, uint32_t peer,
-                                             const void *blob, size_t bytes,
-                                             struct prs_lf_region_blob *out)
+static enum perseus_status blob_parse(const struct prs_lf_endpoint *endpoint, uint32_t peer,
+                                      const void *blob, size_t bytes,
+                                      struct prs_lf_region_blob *out)
 {
     *out = (struct prs_lf_region_blob){0};
     if (bytes >= PRS_LF_REGION_BLOB_MIN && bytes <= sizeof *out) {
@@ -262,7 +262,7 @@ enum perseus_status prs_lf_remote_import(struct prs_endpoint *base, uint32_t pee
                         "peer %u is not connected: there are %u", peer, endpoint->peer_count);
     }
     struct prs_lf_region_blob region;
-    enum perseus_status status = prs_lf_blob_parse(endpoint, peer, blob, bytes, &region);
+    enum perseus_status status = blob_parse(endpoint, peer, blob, bytes, &region);
     if (status != PERSEUS_OK) {
         return status;
     }

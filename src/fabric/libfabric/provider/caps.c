@@ -14,7 +14,7 @@
 
 /* A message order counts only if the data follows it for every size: max_order_waw_size is 0 where
  * it never does (ofi_rxm with atomics) and small where it does up to a packet (psm3). */
-static void prs_lf_caps_order(const struct fi_info *info, struct prs_caps *caps)
+static void caps_order(const struct fi_info *info, struct prs_caps *caps)
 {
     uint64_t order = info->tx_attr->msg_order & info->rx_attr->msg_order;
     size_t ordered_bytes = info->ep_attr->max_order_waw_size;
@@ -37,7 +37,7 @@ static void prs_lf_caps_order(const struct fi_info *info, struct prs_caps *caps)
     }
 }
 
-static void prs_lf_caps_fence(const struct fi_info *info, uint32_t traits, struct prs_caps *caps)
+static void caps_fence(const struct fi_info *info, uint32_t traits, struct prs_caps *caps)
 {
     const char *word = "FI_FENCE of its peer";
     caps->fence_scope = PRS_FENCE_PEER;
@@ -53,7 +53,7 @@ static void prs_lf_caps_fence(const struct fi_info *info, uint32_t traits, struc
     snprintf(caps->fence_word, sizeof caps->fence_word, "%s", word);
 }
 
-static void prs_lf_caps_completion(const struct fi_info *info, struct prs_caps *caps)
+static void caps_completion(const struct fi_info *info, struct prs_caps *caps)
 {
     bool delivered = info->tx_attr->op_flags & FI_DELIVERY_COMPLETE;
     caps->completion = delivered ? PRS_COMPLETION_DELIVERED : PRS_COMPLETION_TRANSMITTED;
@@ -62,8 +62,7 @@ static void prs_lf_caps_completion(const struct fi_info *info, struct prs_caps *
              delivered ? "FI_DELIVERY_COMPLETE" : "FI_TRANSMIT_COMPLETE");
 }
 
-static void prs_lf_caps_immediate(const struct fi_info *info, uint32_t traits,
-                                  struct prs_caps *caps)
+static void caps_immediate(const struct fi_info *info, uint32_t traits, struct prs_caps *caps)
 {
     size_t bytes = info->domain_attr->cq_data_size;
     bool refuses = traits & PRS_LF_REFUSES_IMMEDIATE;
@@ -74,7 +73,7 @@ static void prs_lf_caps_immediate(const struct fi_info *info, uint32_t traits,
              refuses ? ", but fi_writemsg does not take it" : "");
 }
 
-static int prs_lf_numa_node(const struct fi_info *info)
+static int numa_node(const struct fi_info *info)
 {
     if (info->nic == NULL || info->nic->bus_attr == NULL ||
         info->nic->bus_attr->bus_type != FI_BUS_PCI) {
@@ -107,16 +106,16 @@ void prs_lf_caps_fill(const struct fi_info *info, struct prs_caps *out)
         .target_must_progress = info->domain_attr->data_progress != FI_PROGRESS_AUTO,
         .source_needs_region = info->domain_attr->mr_mode & FI_MR_LOCAL,
         .lanes_max = 1,
-        .numa_node = prs_lf_numa_node(info),
+        .numa_node = numa_node(info),
     };
     size_t queue = info->tx_attr->size;
     out->inflight_max =
         queue > 0 && queue < PRS_LF_INFLIGHT_MAX ? (uint32_t)queue : PRS_LF_INFLIGHT_MAX;
     snprintf(out->provider, sizeof out->provider, "%s", info->fabric_attr->prov_name);
-    prs_lf_caps_order(info, out);
-    prs_lf_caps_fence(info, traits, out);
-    prs_lf_caps_completion(info, out);
-    prs_lf_caps_immediate(info, traits, out);
+    caps_order(info, out);
+    caps_fence(info, traits, out);
+    caps_completion(info, out);
+    caps_immediate(info, traits, out);
 }
 
 enum fi_op prs_lf_atomic_op(uint8_t atomic)

@@ -35,7 +35,7 @@ bool prs_lf_provider_is(const char *provider, const char *name)
 
 /* Providers that are only software over the host's IP stack: the ones that would listen on an
  * outside interface unless told where to sit. */
-static bool prs_lf_is_ip_software(const char *provider)
+static bool is_ip_software(const char *provider)
 {
     static const char *const names[] = {"tcp", "net", "sockets", "udp"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -46,7 +46,7 @@ static bool prs_lf_is_ip_software(const char *provider)
     return false;
 }
 
-static struct fi_info *prs_lf_hints(const char *provider, uint32_t memory_kinds, uint32_t wishes)
+static struct fi_info *make_hints(const char *provider, uint32_t memory_kinds, uint32_t wishes)
 {
     struct fi_info *hints = fi_allocinfo();
     if (hints == NULL) {
@@ -93,7 +93,7 @@ static struct fi_info *prs_lf_hints(const char *provider, uint32_t memory_kinds,
 
 /* Whether `info` holds every wish. fi_getinfo should return nothing else; providers exist where it
  * does. */
-static bool prs_lf_grants(const struct fi_info *info, uint32_t wishes)
+static bool grants(const struct fi_info *info, uint32_t wishes)
 {
     uint64_t order = info->tx_attr->msg_order & info->rx_attr->msg_order;
     uint64_t caps = info->caps & info->tx_attr->caps;
@@ -105,17 +105,17 @@ static bool prs_lf_grants(const struct fi_info *info, uint32_t wishes)
            (!(wishes & PRS_LF_WISH_DELIVERED) || (info->tx_attr->op_flags & FI_DELIVERY_COMPLETE));
 }
 
-static bool prs_lf_link_is_down(const struct fi_info *info)
+static bool link_is_down(const struct fi_info *info)
 {
     return info->nic != NULL && info->nic->link_attr != NULL &&
            info->nic->link_attr->state == FI_LINK_DOWN;
 }
 
 /* The first info of `provider` that holds `wishes`, NULL if there is none. */
-static struct fi_info *prs_lf_ask(const struct prs_fabric_config *config, const char *provider,
-                                  const char *bind, uint32_t wishes)
+static struct fi_info *ask(const struct prs_fabric_config *config, const char *provider,
+                           const char *bind, uint32_t wishes)
 {
-    struct fi_info *hints = prs_lf_hints(provider, config->memory_kinds, wishes);
+    struct fi_info *hints = make_hints(provider, config->memory_kinds, wishes);
     if (hints == NULL) {
         return NULL;
     }
@@ -130,8 +130,8 @@ static struct fi_info *prs_lf_ask(const struct prs_fabric_config *config, const 
     }
     struct fi_info *found = NULL;
     for (struct fi_info *info = list; info != NULL && found == NULL; info = info->next) {
-        if (prs_lf_provider_is(info->fabric_attr->prov_name, provider) &&
-            !prs_lf_link_is_down(info) && prs_lf_grants(info, wishes)) {
+        if (prs_lf_provider_is(info->fabric_attr->prov_name, provider) && !link_is_down(info) &&
+            grants(info, wishes)) {
             found = fi_dupinfo(info);
         }
     }
@@ -139,8 +139,8 @@ static struct fi_info *prs_lf_ask(const struct prs_fabric_config *config, const 
     return found;
 }
 
-static struct fi_info *prs_lf_ask_for_most(const struct prs_fabric_config *config,
-                                           const char *provider, const char *bind)
+static struct fi_info *ask_for_most(const struct prs_fabric_config *config, const char *provider,
+                                    const char *bind)
 {
     for (int wishes = PRS_LF_WISH_ALL; wishes >= 0; wishes--) {
         if ((wishes & PRS_LF_WISH_ATOMICS) && !config->want_atomics) {
@@ -149,7 +149,7 @@ static struct fi_info *prs_lf_ask_for_most(const struct prs_fabric_config *confi
         if ((wishes & PRS_LF_WISH_ORDER_MIXED) && !(wishes & PRS_LF_WISH_ORDER)) {
             continue;
         }
-        struct fi_info *info = prs_lf_ask(config, provider, bind, (uint32_t)wishes);
+        struct fi_info *info = ask(config, provider, bind, (uint32_t)wishes);
         if (info != NULL) {
             return info;
         }
@@ -158,9 +158,9 @@ static struct fi_info *prs_lf_ask_for_most(const struct prs_fabric_config *confi
 }
 
 /* Everything that could serve us, in libfabric's order; NULL when there is nothing. */
-static struct fi_info *prs_lf_ask_for_any(uint32_t memory_kinds)
+static struct fi_info *ask_for_any(uint32_t memory_kinds)
 {
-    struct fi_info *hints = prs_lf_hints(NULL, memory_kinds, 0);
+    struct fi_info *hints = make_hints(NULL, memory_kinds, 0);
     struct fi_info *list = NULL;
     if (hints != NULL) {
         prs_lf_rxm_trim();
@@ -173,7 +173,7 @@ static struct fi_info *prs_lf_ask_for_any(uint32_t memory_kinds)
 void prs_lf_providers_find(struct prs_lf_providers *out)
 {
     *out = (struct prs_lf_providers){0};
-    struct fi_info *list = prs_lf_ask_for_any(PRS_MEMORY_HOST);
+    struct fi_info *list = ask_for_any(PRS_MEMORY_HOST);
     for (struct fi_info *info = list; info != NULL; info = info->next) {
         const char *name = info->fabric_attr->prov_name;
         bool known = strlen(name) >= PRS_LF_PROVIDER_MAX;
@@ -189,15 +189,15 @@ void prs_lf_providers_find(struct prs_lf_providers *out)
 
 /* With no name given: the first provider, in libfabric's order, that has a device of its own with
  * an active link and serves the memory asked for (verbs, cxi, efa...); without one, tcp. */
-static void prs_lf_default_provider(uint32_t memory_kinds, char *out, size_t bytes)
+static void default_provider(uint32_t memory_kinds, char *out, size_t bytes)
 {
     snprintf(out, bytes, "tcp");
-    struct fi_info *list = prs_lf_ask_for_any(memory_kinds);
+    struct fi_info *list = ask_for_any(memory_kinds);
     for (struct fi_info *info = list; info != NULL; info = info->next) {
         const char *name = info->fabric_attr->prov_name;
         bool has_link = info->nic != NULL && info->nic->link_attr != NULL &&
                         info->nic->link_attr->state == FI_LINK_UP;
-        if (has_link && !prs_lf_is_ip_software(name)) {
+        if (has_link && !is_ip_software(name)) {
             snprintf(out, bytes, "%s", name);
             break;
         }
@@ -205,8 +205,8 @@ static void prs_lf_default_provider(uint32_t memory_kinds, char *out, size_t byt
     fi_freeinfo(list);
 }
 
-static enum perseus_status prs_lf_not_found(const struct prs_fabric_config *config,
-                                            const char *provider, const char *bind)
+static enum perseus_status not_found(const struct prs_fabric_config *config, const char *provider,
+                                     const char *bind)
 {
     struct prs_lf_providers providers;
     prs_lf_providers_find(&providers);
@@ -236,11 +236,11 @@ static enum perseus_status prs_lf_not_found(const struct prs_fabric_config *conf
 }
 
 /* The address to sit on: "" where that is not an IP address, or not ours to choose. */
-static enum perseus_status prs_lf_choose_bind(const struct prs_fabric_config *config,
-                                              const char *provider, char *out, size_t bytes)
+static enum perseus_status choose_bind(const struct prs_fabric_config *config, const char *provider,
+                                       char *out, size_t bytes)
 {
     out[0] = '\0';
-    if (!prs_lf_is_ip_software(provider)) {
+    if (!is_ip_software(provider)) {
         return PERSEUS_OK;
     }
     bool is_given = config->bind != NULL && config->bind[0] != '\0';
@@ -264,15 +264,15 @@ enum perseus_status prs_lf_choose(const struct prs_fabric_config *config, struct
         }
         snprintf(provider, sizeof provider, "%s", config->provider);
     } else {
-        prs_lf_default_provider(config->memory_kinds, provider, sizeof provider);
+        default_provider(config->memory_kinds, provider, sizeof provider);
     }
-    enum perseus_status status = prs_lf_choose_bind(config, provider, out_bind, bind_bytes);
+    enum perseus_status status = choose_bind(config, provider, out_bind, bind_bytes);
     if (status != PERSEUS_OK) {
         return status;
     }
-    struct fi_info *info = prs_lf_ask_for_most(config, provider, out_bind);
+    struct fi_info *info = ask_for_most(config, provider, out_bind);
     if (info == NULL) {
-        return prs_lf_not_found(config, provider, out_bind);
+        return not_found(config, provider, out_bind);
     }
     *out = info;
     return PERSEUS_OK;

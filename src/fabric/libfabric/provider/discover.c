@@ -8,18 +8,18 @@
 
 #define PRS_LF_REASON_BYTES 512
 
-static void prs_lf_keep_reason(void *user, enum perseus_log_level level, const char *text)
+static void keep_reason(void *user, enum perseus_log_level level, const char *text)
 {
     (void)level;
     snprintf(user, PRS_LF_REASON_BYTES, "%s", text);
 }
 
-static void prs_lf_discover_one(const struct prs_fabric_config *config, const char *name,
-                                prs_libfabric_provider_fn fn, void *user)
+static void discover_one(const struct prs_fabric_config *config, const char *name,
+                         prs_libfabric_provider_fn fn, void *user)
 {
     char reason[PRS_LF_REASON_BYTES] = "";
     const struct prs_log log = {
-        .fn = prs_lf_keep_reason, .user = reason, .level = PERSEUS_LOG_ERROR, .pe = -1};
+        .fn = keep_reason, .user = reason, .level = PERSEUS_LOG_ERROR, .pe = -1};
     struct prs_fabric_config one = *config;
     one.provider = name;
     one.log = &log;
@@ -51,7 +51,7 @@ enum perseus_status prs_libfabric_discover(const struct prs_fabric_config *confi
                         "access here: fi_info lists what it has");
     }
     for (uint32_t i = 0; i < providers.count; i++) {
-        prs_lf_discover_one(config, providers.names[i], fn, user);
+        discover_one(config, providers.names[i], fn, user);
     }
     return PERSEUS_OK;
 }

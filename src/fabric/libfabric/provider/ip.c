@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 /* Returns the length, 0 if `text` is not a numeric address. The port is 0. */
-static socklen_t prs_lf_ip_parse(const char *text, struct sockaddr_storage *out)
+static socklen_t ip_parse(const char *text, struct sockaddr_storage *out)
 {
     struct sockaddr_in *v4 = (struct sockaddr_in *)out;
     struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
@@ -26,7 +26,7 @@ static socklen_t prs_lf_ip_parse(const char *text, struct sockaddr_storage *out)
 enum perseus_status prs_lf_ip_check(const char *text, const struct prs_log *log)
 {
     struct sockaddr_storage address;
-    socklen_t length = prs_lf_ip_parse(text, &address);
+    socklen_t length = ip_parse(text, &address);
     if (length == 0) {
         return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
                         "'%s' is not a numeric IP address to bind: use 127.0.0.1, or the address "
@@ -50,7 +50,7 @@ enum perseus_status prs_lf_ip_check(const char *text, const struct prs_log *log)
 bool prs_lf_ip_is_loopback(const char *text)
 {
     struct sockaddr_storage address;
-    if (prs_lf_ip_parse(text, &address) == 0) {
+    if (ip_parse(text, &address) == 0) {
         return false;
     }
     return address.ss_family == AF_INET
@@ -62,7 +62,7 @@ bool prs_lf_ip_is_loopback(const char *text)
 bool prs_lf_ip_is(const struct sockaddr_storage *address, const char *text)
 {
     struct sockaddr_storage wanted;
-    if (prs_lf_ip_parse(text, &wanted) == 0 || wanted.ss_family != address->ss_family) {
+    if (ip_parse(text, &wanted) == 0 || wanted.ss_family != address->ss_family) {
         return false;
     }
     if (wanted.ss_family == AF_INET) {

@@ -24,7 +24,7 @@ bool prs_lf_shm_is(const struct fi_info *info)
 
 /* Containers may share /dev/shm without sharing process ids: the space the ids belong to is part of
  * the name, so that nobody takes another container's live process for a dead one. */
-static void prs_lf_shm_prefix(char out[PRS_LF_SHM_PREFIX_MAX])
+static void shm_prefix(char out[PRS_LF_SHM_PREFIX_MAX])
 {
     snprintf(out, PRS_LF_SHM_PREFIX_MAX, "perseus-%016" PRIx64 "-", prs_lf_process_space());
 }
@@ -32,7 +32,7 @@ static void prs_lf_shm_prefix(char out[PRS_LF_SHM_PREFIX_MAX])
 void prs_lf_shm_name(char *out, size_t bytes)
 {
     char prefix[PRS_LF_SHM_PREFIX_MAX];
-    prs_lf_shm_prefix(prefix);
+    shm_prefix(prefix);
     uint64_t random = 0;
     if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
         random = (uintptr_t)out;
@@ -53,7 +53,7 @@ void prs_lf_shm_sweep(void)
         return;
     }
     char prefix[PRS_LF_SHM_PREFIX_MAX];
-    prs_lf_shm_prefix(prefix);
+    shm_prefix(prefix);
     size_t length = strlen(prefix);
     const struct dirent *entry;
     while ((entry = readdir(directory)) != NULL) {

@@ -8,7 +8,7 @@
 static const struct {
     const char *provider;
     uint32_t traits;
-} prs_lf_known[] = {
+} known[] = {
     {"sockets", PRS_LF_FENCES_SLOWLY},
     {"cxi", PRS_LF_FENCES_ENDPOINT | PRS_LF_REFUSES_IMMEDIATE | PRS_LF_HAS_DOORBELL},
     {"efa", PRS_LF_HAS_DOORBELL},
@@ -21,9 +21,9 @@ static const struct {
 
 uint32_t prs_lf_traits(const char *provider)
 {
-    for (size_t i = 0; i < sizeof prs_lf_known / sizeof prs_lf_known[0]; i++) {
-        if (prs_lf_provider_is(provider, prs_lf_known[i].provider)) {
-            return prs_lf_known[i].traits;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (prs_lf_provider_is(provider, known[i].provider)) {
+            return known[i].traits;
         }
     }
     return 0;
