@@ -15,8 +15,8 @@
  * name stands for. */
 static const char *provider_wanted(const struct prs_plugin *plugin)
 {
-    if (plugin->settings.provider[0] != '\0') {
-        return plugin->settings.provider;
+    if (plugin->settings.link.provider[0] != '\0') {
+        return plugin->settings.link.provider;
     }
     if (strcmp(plugin->transport_name, "ibrc") == 0) {
         return "verbs";
@@ -31,8 +31,8 @@ static enum perseus_status read_settings(struct prs_plugin *plugin)
     if (status != PERSEUS_OK) {
         return status;
     }
-    if (strcmp(plugin->settings.fabric, "libfabric") == 0) {
-        plugin->settings.provider = provider_wanted(plugin);
+    if (strcmp(plugin->settings.link.fabric, "libfabric") == 0) {
+        plugin->settings.link.provider = provider_wanted(plugin);
     }
     plugin->timeout_ns = plugin->settings.timeout_ms * UINT64_C(1000000);
     status = prs_env_u64(PRS_ENV_STAGE_BYTES, 1 << 16, 1 << 28, &plugin->log, &plugin->stage_bytes);

@@ -53,6 +53,33 @@ enum perseus_status prs_env_u64(enum prs_env_id id, uint64_t min, uint64_t max,
     return PERSEUS_OK;
 }
 
+enum perseus_status prs_env_or_u64(uint64_t asked, const char *field, enum prs_env_id id,
+                                   uint64_t min, uint64_t max, const struct prs_log *log,
+                                   uint64_t *out)
+{
+    if (asked == 0) {
+        return prs_env_u64(id, min, max, log, out);
+    }
+    if (asked < min || asked > max) {
+        return prs_fail(
+            log, PERSEUS_INVALID_ARGUMENT, "perseus_attr.%s is %llu; it must be from %llu to %llu",
+            field, (unsigned long long)asked, (unsigned long long)min, (unsigned long long)max);
+    }
+    *out = asked;
+    return PERSEUS_OK;
+}
+
+enum perseus_status prs_env_power_of_two(uint64_t value, enum prs_env_id id, const char *what,
+                                         const struct prs_log *log)
+{
+    if ((value & (value - 1)) != 0) {
+        return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
+                        "%s is %llu, which is not a power of two (see %s)", what,
+                        (unsigned long long)value, prs_env_row(id)->name);
+    }
+    return PERSEUS_OK;
+}
+
 enum perseus_status prs_env_bool(enum prs_env_id id, const struct prs_log *log, bool *out)
 {
     const char *text = prs_env_text(id);

@@ -80,6 +80,13 @@ const char *prs_env_text(enum prs_env_id id);
  * variable, text and what is allowed. Sizes accept K, M, G suffixes (powers of 1024). */
 enum perseus_status prs_env_u64(enum prs_env_id id, uint64_t min, uint64_t max,
                                 const struct prs_log *log, uint64_t *out);
+/* The same where a field of the caller's attributes comes first: 0 there asks for the variable. */
+enum perseus_status prs_env_or_u64(uint64_t asked, const char *field, enum prs_env_id id,
+                                   uint64_t min, uint64_t max, const struct prs_log *log,
+                                   uint64_t *out);
+/* INVALID_ARGUMENT, with `what` it is, unless the number is a power of two. */
+enum perseus_status prs_env_power_of_two(uint64_t value, enum prs_env_id id, const char *what,
+                                         const struct prs_log *log);
 enum perseus_status prs_env_bool(enum prs_env_id id, const struct prs_log *log, bool *out);
 
 /* "64M" -> 67108864; INVALID_ARGUMENT on anything else than digits and one K, M, G suffix. */

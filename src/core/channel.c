@@ -5,19 +5,15 @@
 #include <string.h>
 
 #include "core/job/affinity.h"
-#include "fabric/registry.h"
 #include "fabric/scope.h"
+#include "link/link.h"
 
-#define PRS_TICKETS_COUNT \
-    1024 /* threads of a PE that may wait at once; more of them take turns \
-          */
+#define TICKETS_COUNT 1024 /* threads of a PE that may wait at once; more of them take turns */
 
 struct prs_channel {
     const struct prs_log *log;
     int size;
-    struct prs_fabric *fabric;
-    struct prs_endpoint *endpoint; /* until the orderer owns it */
-    struct prs_orderer *orderer;
+    struct prs_link link;
     struct prs_window *window; /* the heap */
     struct prs_ring *ring;
     struct prs_tickets *tickets;
@@ -25,8 +21,6 @@ struct prs_channel {
     struct prs_proxy_thread *thread;
     struct prs_backoff backoff;
     const struct prs_buffers *buffers;
-    enum perseus_ordering ordering;
-    char why[PRS_WHY_BYTES];
     struct prs_contact self;
     const struct prs_contact *contacts;
     struct prs_window_remote **remotes; /* heaps by PE, imported by the proxy on first use */
@@ -34,14 +28,14 @@ struct prs_channel {
 
 /* ---- what the proxy asks ---- */
 
-static struct prs_region *prs_channel_local(void *context, uint16_t window)
+static struct prs_region *local_region(void *context, uint16_t window)
 {
     const struct prs_channel *channel = context;
     return prs_buffers_region(channel->buffers, window);
 }
 
-static enum perseus_status prs_channel_remote(void *context, uint32_t peer,
-                                              struct prs_window_remote **out)
+static enum perseus_status remote_window(void *context, uint32_t peer,
+                                         struct prs_window_remote **out)
 {
     struct prs_channel *channel = context;
     if (peer >= (uint32_t)channel->size) {
@@ -52,7 +46,7 @@ static enum perseus_status prs_channel_remote(void *context, uint32_t peer,
     if (channel->remotes[peer] == NULL) {
         const struct prs_contact *contact = &channel->contacts[peer];
         enum perseus_status status =
-            prs_window_import(channel->orderer, peer, contact->window, contact->window_bytes,
+            prs_window_import(channel->link.orderer, peer, contact->window, contact->window_bytes,
                               &channel->remotes[peer]);
         if (status != PERSEUS_OK) {
             return status;
@@ -64,99 +58,61 @@ static enum perseus_status prs_channel_remote(void *context, uint32_t peer,
 
 /* ---- opening ---- */
 
-static enum perseus_status prs_channel_open_fabric(struct prs_channel *channel,
-                                                   const struct prs_settings *settings, int rank)
+static enum perseus_status open_link(struct prs_channel *channel,
+                                     const struct prs_settings *settings, int rank,
+                                     const struct prs_heap *heap)
 {
-    const struct prs_fabric_ops *ops = NULL;
-    enum perseus_status status = prs_fabric_find(settings->fabric, channel->log, &ops);
-    if (status != PERSEUS_OK) {
-        return status;
-    }
-    const struct prs_fabric_config config = {
-        .provider = settings->provider,
-        .bind = settings->bind,
-        .memory_kinds = PRS_MEMORY_HOST,
-        .want_atomics = settings->native_atomics,
-        .log = channel->log,
-        .clock = prs_clock_monotonic(),
-    };
-    struct prs_fabric *fabric = NULL;
-    status = ops->open(&config, &fabric);
-    if (status == PERSEUS_OK && settings->is_faulty) {
-        struct prs_faulty_config faulty = settings->faulty;
-        faulty.seed += (uint64_t)rank; /* PEs must not misbehave in step */
-        status = prs_faulty_wrap(fabric, &faulty, channel->log, prs_clock_monotonic(), &fabric);
-    }
+    enum perseus_status status = prs_link_open(&channel->link, &settings->link, NULL, channel->log);
     if (status == PERSEUS_OK) {
-        channel->fabric = fabric;
-        status = fabric->ops->endpoint_open(fabric, &channel->endpoint);
+        status = prs_link_resolve(&channel->link, &settings->link);
     }
-    return status;
-}
-
-static enum perseus_status prs_channel_open_orderer(struct prs_channel *channel,
-                                                    const struct prs_settings *settings, int rank,
-                                                    const struct prs_heap *heap)
-{
-    enum perseus_status status =
-        prs_ordering_resolve(settings->ordering, &channel->fabric->caps, channel->log,
-                             &channel->ordering, channel->why, sizeof channel->why);
     if (status != PERSEUS_OK) {
         return status;
     }
-    const struct prs_orderer_config config = {
-        .endpoint = channel->endpoint,
-        .ordering = channel->ordering,
+    const struct prs_link_end end = {
         .self = (uint32_t)rank,
         .n_peers = (uint32_t)channel->size,
-        .parked_max = settings->parked_max,
-        .immediate_signal = settings->immediate_signal,
-        .native_atomics = settings->native_atomics,
-        .torn_signals = !settings->whole_signals,
+        .stream = (uint64_t)rank,
         .complete = prs_proxy_complete,
         .context = channel->tickets,
-        .log = channel->log,
-        .clock = prs_clock_monotonic(),
     };
-    status = prs_orderer_create(&config, &channel->orderer);
+    status = prs_link_start(&channel->link, &settings->link, &end);
     if (status == PERSEUS_OK) {
-        channel->endpoint = NULL;
-        status = prs_window_create(channel->orderer, heap->base, heap->bytes, PRS_MEMORY_HOST,
+        status = prs_window_create(channel->link.orderer, heap->base, heap->bytes, PRS_MEMORY_HOST,
                                    &channel->window);
     }
     return status;
 }
 
-static enum perseus_status prs_channel_fill_contact(struct prs_channel *channel)
+static enum perseus_status fill_contact(struct prs_channel *channel)
 {
     struct prs_contact *self = &channel->self;
     size_t address_bytes = sizeof self->address, window_bytes = sizeof self->window;
     enum perseus_status status =
-        prs_orderer_address(channel->orderer, self->address, &address_bytes);
+        prs_orderer_address(channel->link.orderer, self->address, &address_bytes);
     if (status == PERSEUS_OK) {
         status = prs_window_export(channel->window, self->window, &window_bytes);
     }
     if (status == PERSEUS_OK) {
         self->address_bytes = (uint32_t)address_bytes;
         self->window_bytes = (uint32_t)window_bytes;
-        self->ordering = (uint32_t)channel->ordering;
-        self->scope = channel->fabric->caps.scope;
-        memcpy(self->provider, channel->fabric->caps.provider, sizeof self->provider);
+        self->ordering = (uint32_t)channel->link.ordering;
+        self->scope = channel->link.fabric->caps.scope;
+        memcpy(self->provider, channel->link.fabric->caps.provider, sizeof self->provider);
     }
     return status;
 }
 
-static void prs_channel_choose_cpu(struct prs_channel *channel, const struct prs_settings *settings,
-                                   int rank)
+static void choose_cpu(struct prs_channel *channel, const struct prs_settings *settings, int rank)
 {
     channel->backoff = settings->backoff;
-    int node = channel->fabric->caps.numa_node;
+    int node = channel->link.fabric->caps.numa_node;
     if (settings->pin == PRS_PIN_NUMA &&
         (node < 0 || !prs_affinity_of_node(node, (unsigned)rank, &channel->backoff.cpu))) {
         prs_log(channel->log, PERSEUS_LOG_WARN,
                 "the fabric %s does not tell its NUMA node; the proxy is not pinned. Name a CPU "
                 "(PERSEUS_PROXY_CPU) to pin it",
-                channel->fabric->caps.provider);
+                channel->link.fabric->caps.provider);
     }
 }
 
@@ -173,27 +129,24 @@ enum perseus_status prs_channel_create(const struct prs_settings *settings, int 
     channel->buffers = buffers;
     channel->remotes = calloc((size_t)size, sizeof(struct prs_window_remote *));
     if (channel->remotes == NULL || prs_ring_create(settings->ring_slots, &channel->ring) != 0 ||
-        prs_tickets_create(PRS_TICKETS_COUNT, &channel->tickets) != 0) {
+        prs_tickets_create(TICKETS_COUNT, &channel->tickets) != 0) {
         prs_channel_destroy(channel);
         return prs_fail(log, PERSEUS_OUT_OF_MEMORY,
                         "no memory for a channel ring of %u slots to %d PEs; ask for a shallower "
                         "one (PERSEUS_RING_SLOTS)",
                         settings->ring_slots, size);
     }
-    enum perseus_status status = prs_channel_open_fabric(channel, settings, rank);
+    enum perseus_status status = open_link(channel, settings, rank, heap);
     if (status == PERSEUS_OK) {
-        status = prs_channel_open_orderer(channel, settings, rank, heap);
-    }
-    if (status == PERSEUS_OK) {
-        status = prs_channel_fill_contact(channel);
+        status = fill_contact(channel);
     }
     if (status != PERSEUS_OK) {
         prs_channel_stop(channel);
         prs_channel_destroy(channel);
         return status;
     }
-    prs_channel_choose_cpu(channel, settings, rank);
-    prs_buffers_set_fabric(buffers, channel->fabric, prs_window_region(channel->window));
+    choose_cpu(channel, settings, rank);
+    prs_buffers_set_fabric(buffers, channel->link.fabric, prs_window_region(channel->window));
     *out = channel;
     return PERSEUS_OK;
 }
@@ -205,7 +158,7 @@ void prs_channel_contact(const struct prs_channel *channel, struct prs_contact *
 
 /* Both sides of a connection must speak the same ordering over the same provider, and mean the same
  * by an address: 127.0.0.1 of another host would be taken for this one's. */
-static enum perseus_status prs_channel_check(const struct prs_channel *channel)
+static enum perseus_status check_contacts(const struct prs_channel *channel)
 {
     const struct prs_contact *first = &channel->contacts[0];
     for (int pe = 1; pe < channel->size; pe++) {
@@ -233,18 +186,19 @@ enum perseus_status prs_channel_start(struct prs_channel *channel,
                                       const struct prs_contact *contacts)
 {
     channel->contacts = contacts;
-    enum perseus_status status = prs_channel_check(channel);
+    enum perseus_status status = check_contacts(channel);
     if (status != PERSEUS_OK) {
         return status;
     }
-    prs_orderer_set_directory(channel->orderer, (const unsigned char *)contacts, sizeof *contacts);
+    prs_orderer_set_directory(channel->link.orderer, (const unsigned char *)contacts,
+                              sizeof *contacts);
     const struct prs_proxy_config config = {
         .ring = channel->ring,
         .tickets = channel->tickets,
-        .orderer = channel->orderer,
+        .orderer = channel->link.orderer,
         .context = channel,
-        .local = prs_channel_local,
-        .remote = prs_channel_remote,
+        .local = local_region,
+        .remote = remote_window,
         .log = channel->log,
     };
     status = prs_proxy_create(&config, &channel->proxy);
@@ -270,10 +224,7 @@ void prs_channel_stop(struct prs_channel *channel)
         prs_window_remote_close(channel->remotes[pe]);
     }
     prs_window_destroy(channel->window);
-    prs_orderer_destroy(channel->orderer);
-    if (channel->endpoint != NULL) {
-        channel->fabric->ops->endpoint_close(channel->endpoint);
-    }
+    prs_link_stop(&channel->link);
     prs_tickets_cancel(channel->tickets, PERSEUS_CANCELED);
 }
 
@@ -282,9 +233,7 @@ void prs_channel_destroy(struct prs_channel *channel)
     if (channel == NULL) {
         return;
     }
-    if (channel->fabric != NULL) {
-        channel->fabric->ops->close(channel->fabric);
-    }
+    prs_link_close(&channel->link);
     prs_tickets_destroy(channel->tickets);
     prs_ring_destroy(channel->ring);
     free(channel->remotes);
@@ -321,27 +270,27 @@ enum perseus_status prs_channel_health(const struct prs_channel *channel)
 
 enum perseus_ordering prs_channel_ordering(const struct prs_channel *channel)
 {
-    return channel->ordering;
+    return channel->link.ordering;
 }
 
 const char *prs_channel_why(const struct prs_channel *channel)
 {
-    return channel->why;
+    return channel->link.why;
 }
 
 uint32_t prs_channel_vector_max(const struct prs_channel *channel)
 {
     uint32_t ring_max = (prs_ring_slots(channel->ring) - 1) * PRS_DESC_VALUES_MAX;
-    uint32_t order_max = prs_orderer_vector_max(channel->orderer);
+    uint32_t order_max = prs_orderer_vector_max(channel->link.orderer);
     return order_max < ring_max ? order_max : ring_max;
 }
 
 uint64_t prs_channel_message_max(const struct prs_channel *channel)
 {
-    return channel->fabric->caps.message_bytes_max;
+    return channel->link.fabric->caps.message_bytes_max;
 }
 
 void prs_channel_stats(const struct prs_channel *channel, uint32_t peer, struct perseus_stats *out)
 {
-    prs_orderer_stats(channel->orderer, peer, out);
+    prs_orderer_stats(channel->link.orderer, peer, out);
 }

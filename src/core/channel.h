@@ -14,8 +14,6 @@
 #include "core/job/settings.h"
 #include "order/order.h"
 
-#define PRS_WHY_BYTES 256
-
 /* What a PE tells the others so that they can reach it. Sent as bytes. */
 struct prs_contact {
     uint32_t address_bytes; /* directly before the address, as prs_orderer_set_directory wants it */

@@ -55,17 +55,17 @@ static void test_defaults(void **state)
 {
     (void)state;
     struct prs_settings settings = read_ok(NULL);
-    assert_string_equal(settings.fabric, "libfabric");
-    assert_string_equal(settings.provider, "");
-    assert_int_equal(settings.ordering, PERSEUS_ORDERING_AUTO);
+    assert_string_equal(settings.link.fabric, "libfabric");
+    assert_string_equal(settings.link.provider, "");
+    assert_int_equal(settings.link.ordering, PERSEUS_ORDERING_AUTO);
     assert_int_equal(settings.heap_bytes, 64 << 20);
     assert_int_equal(settings.ring_slots, 4096);
     assert_int_equal(settings.timeout_ms, 30000);
     assert_int_equal(settings.pes_per_node, 0);
-    assert_int_equal(settings.parked_max, 64);
-    assert_true(settings.immediate_signal);
-    assert_false(settings.native_atomics);
-    assert_false(settings.is_faulty);
+    assert_int_equal(settings.link.parked_max, 64);
+    assert_true(settings.link.immediate_signal);
+    assert_false(settings.link.native_atomics);
+    assert_false(settings.link.is_faulty);
     assert_int_equal(settings.pin, PRS_PIN_NONE);
     assert_int_equal(settings.backoff.cpu, -1);
 }
@@ -83,18 +83,18 @@ static void test_environment(void **state)
     setenv("PERSEUS_LINK", "latency=5us", 1);
     setenv("PERSEUS_ADVERSARY", "seed=9,reorder=1", 1);
     struct prs_settings settings = read_ok(NULL);
-    assert_string_equal(settings.fabric, "loopback");
-    assert_int_equal(settings.ordering, PERSEUS_ORDERING_COUNTED);
+    assert_string_equal(settings.link.fabric, "loopback");
+    assert_int_equal(settings.link.ordering, PERSEUS_ORDERING_COUNTED);
     assert_int_equal(settings.heap_bytes, 1 << 20);
     assert_int_equal(settings.ring_slots, 16);
     assert_int_equal(settings.timeout_ms, 5);
     assert_int_equal(settings.pes_per_node, 3);
     assert_int_equal(settings.pin, PRS_PIN_CPU);
     assert_int_equal(settings.backoff.cpu, 1);
-    assert_true(settings.is_faulty);
-    assert_int_equal(settings.faulty.latency_ns, 5000);
-    assert_int_equal(settings.faulty.seed, 9);
-    assert_true(settings.faulty.reorder);
+    assert_true(settings.link.is_faulty);
+    assert_int_equal(settings.link.faulty.latency_ns, 5000);
+    assert_int_equal(settings.link.faulty.seed, 9);
+    assert_true(settings.link.faulty.reorder);
     setenv("PERSEUS_PROXY_CPU", "numa", 1);
     assert_int_equal(read_ok(NULL).pin, PRS_PIN_NUMA);
 }
@@ -114,9 +114,9 @@ static void test_attributes_win(void **state)
                                       .timeout_ms = PERSEUS_NO_TIMEOUT,
                                       .pes_per_node = 2};
     struct prs_settings settings = read_ok(&attr);
-    assert_string_equal(settings.fabric, "loopback");
-    assert_string_equal(settings.provider, "x");
-    assert_int_equal(settings.ordering, PERSEUS_ORDERING_DRAIN);
+    assert_string_equal(settings.link.fabric, "loopback");
+    assert_string_equal(settings.link.provider, "x");
+    assert_int_equal(settings.link.ordering, PERSEUS_ORDERING_DRAIN);
     assert_int_equal(settings.heap_bytes, sysconf(_SC_PAGESIZE)); /* whole pages */
     assert_int_equal(settings.ring_slots, 2);
     assert_int_equal(settings.timeout_ms, PERSEUS_NO_TIMEOUT);

@@ -32,22 +32,23 @@ static enum perseus_status open_fabric(struct prs_route *route, const struct prs
     const struct prs_fabric_ops *ops = NULL;
     route->fabric_log =
         (struct prs_log){.fn = from_fabric, .user = log, .level = log->level, .pe = -1};
-    enum perseus_status status = prs_fabric_find(settings->fabric, log, &ops);
+    enum perseus_status status = prs_fabric_find(settings->link.fabric, log, &ops);
     if (status != PERSEUS_OK) {
         return status;
     }
     const struct prs_fabric_config config = {
-        .provider = settings->provider,
-        .bind = settings->bind,
+        .provider = settings->link.provider,
+        .bind = settings->link.bind,
         .memory_kinds = PRS_MEMORY_HOST,
-        .want_atomics = settings->native_atomics,
+        .want_atomics = settings->link.native_atomics,
         .log = &route->fabric_log,
         .clock = prs_clock_monotonic(),
     };
     struct prs_fabric *fabric = NULL;
     status = ops->open(&config, &fabric);
-    if (status == PERSEUS_OK && settings->is_faulty) {
-        status = prs_faulty_wrap(fabric, &settings->faulty, log, prs_clock_monotonic(), &fabric);
+    if (status == PERSEUS_OK && settings->link.is_faulty) {
+        status =
+            prs_faulty_wrap(fabric, &settings->link.faulty, log, prs_clock_monotonic(), &fabric);
     }
     if (status == PERSEUS_OK) {
         route->fabric = fabric;
@@ -70,7 +71,7 @@ enum perseus_status prs_route_init(struct prs_route *route, struct prs_plugin *p
         return status;
     }
     char why[256];
-    status = prs_ordering_resolve(settings->ordering, &route->fabric->caps, &plugin->log,
+    status = prs_ordering_resolve(settings->link.ordering, &route->fabric->caps, &plugin->log,
                                   &route->ordering, why, sizeof why);
     if (status == PERSEUS_OK && side == PRS_SIDE_PROXY) {
         prs_log(&plugin->log, PERSEUS_LOG_INFO, "%s over %s, ordering %s: %s",
@@ -85,7 +86,7 @@ static void completed(void *context, uint32_t index, enum perseus_status status,
 /* Staging's own words only grow and are waited for as such: half-written they are merely late. */
 static bool torn_signals(const struct prs_plugin *plugin)
 {
-    return plugin->stage_host || !plugin->settings.whole_signals;
+    return plugin->stage_host || !plugin->settings.link.whole_signals;
 }
 
 bool prs_route_has_records(const struct prs_route *route)
@@ -114,10 +115,10 @@ enum perseus_status prs_route_start(struct prs_route *route, const struct prs_se
         .ordering = route->ordering,
         .self = self,
         .n_peers = n_pes,
-        .parked_max = settings->parked_max,
+        .parked_max = settings->link.parked_max,
         /* Staging reads "the tail has passed" as "all before it is here". */
-        .immediate_signal = settings->immediate_signal && !prs_plugin_stages(route->plugin),
-        .native_atomics = settings->native_atomics,
+        .immediate_signal = settings->link.immediate_signal && !prs_plugin_stages(route->plugin),
+        .native_atomics = settings->link.native_atomics,
         .torn_signals = torn_signals(route->plugin),
         .complete = completed,
         .context = route,

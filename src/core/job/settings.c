@@ -1,95 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/job/settings.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/env.h"
 
-/* A number from the attributes, or from the environment when the attribute is 0. */
-static enum perseus_status prs_settings_number(uint64_t asked, const char *field,
-                                               enum prs_env_id id, uint64_t min, uint64_t max,
-                                               const struct prs_log *log, uint64_t *out)
-{
-    if (asked == 0) {
-        return prs_env_u64(id, min, max, log, out);
-    }
-    if (asked < min || asked > max) {
-        return prs_fail(
-            log, PERSEUS_INVALID_ARGUMENT, "perseus_attr.%s is %llu; it must be from %llu to %llu",
-            field, (unsigned long long)asked, (unsigned long long)min, (unsigned long long)max);
-    }
-    *out = asked;
-    return PERSEUS_OK;
-}
-
-static enum perseus_status prs_settings_u32(uint64_t asked, const char *field, enum prs_env_id id,
-                                            uint64_t min, uint64_t max, const struct prs_log *log,
-                                            uint32_t *out)
+static enum perseus_status read_u32(uint64_t asked, const char *field, enum prs_env_id id,
+                                    uint64_t min, uint64_t max, const struct prs_log *log,
+                                    uint32_t *out)
 {
     uint64_t value = 0;
-    enum perseus_status status = prs_settings_number(asked, field, id, min, max, log, &value);
+    enum perseus_status status = prs_env_or_u64(asked, field, id, min, max, log, &value);
     if (status == PERSEUS_OK) {
         *out = (uint32_t)value;
     }
     return status;
 }
 
-static enum perseus_status prs_settings_power_of_two(uint32_t value, enum prs_env_id id,
-                                                     const char *what, const struct prs_log *log)
-{
-    if ((value & (value - 1)) != 0) {
-        return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
-                        "%s is %u, which is not a power of two (see %s)", what, value,
-                        prs_env_row(id)->name);
-    }
-    return PERSEUS_OK;
-}
-
-static enum perseus_status prs_settings_ordering(enum perseus_ordering asked,
-                                                 const struct prs_log *log,
-                                                 enum perseus_ordering *out)
-{
-    if ((unsigned)asked >= PERSEUS_ORDERING_COUNT) {
-        return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
-                        "perseus_attr.ordering is %d, which is no ordering mode", (int)asked);
-    }
-    if (asked != PERSEUS_ORDERING_AUTO) {
-        *out = asked;
-        return PERSEUS_OK;
-    }
-    const char *text = prs_env_text(PRS_ENV_ORDERING);
-    if (perseus_ordering_parse(text, out) != PERSEUS_OK) {
-        return prs_fail(log, PERSEUS_INVALID_ARGUMENT, "%s=\"%s\" is not one of: %s",
-                        prs_env_row(PRS_ENV_ORDERING)->name, text,
-                        prs_env_row(PRS_ENV_ORDERING)->help);
-    }
-    return PERSEUS_OK;
-}
-
-static enum perseus_status prs_settings_faulty(const struct prs_log *log, struct prs_settings *s)
-{
-    const char *link = prs_env_text(PRS_ENV_LINK), *adversary = prs_env_text(PRS_ENV_ADVERSARY);
-    enum perseus_status status = PERSEUS_OK;
-    s->is_faulty = link[0] != '\0' || adversary[0] != '\0';
-    if (link[0] != '\0') {
-        status = prs_faulty_parse(link, log, &s->faulty);
-    }
-    if (status == PERSEUS_OK && adversary[0] != '\0') {
-        status = prs_faulty_parse(adversary, log, &s->faulty);
-    }
-    return status;
-}
-
-static enum perseus_status prs_settings_steps(enum prs_env_id id, const struct prs_log *log,
-                                              uint32_t *out)
+static enum perseus_status read_steps(enum prs_env_id id, const struct prs_log *log, uint32_t *out)
 {
     if (prs_env_text(id)[0] == '\0') {
         *out = PRS_STEPS_AUTO;
         return PERSEUS_OK;
     }
-    return prs_settings_u32(0, "", id, 0, 1u << 30, log, out);
+    return read_u32(0, "", id, 0, 1u << 30, log, out);
 }
 
 void prs_backoff_decide(struct prs_backoff *backoff, int pes_on_host)
@@ -103,20 +38,18 @@ void prs_backoff_decide(struct prs_backoff *backoff, int pes_on_host)
     }
 }
 
-static enum perseus_status prs_settings_backoff(const struct prs_log *log, struct prs_settings *s)
+static enum perseus_status read_backoff(const struct prs_log *log, struct prs_settings *s)
 {
-    enum perseus_status status =
-        prs_settings_steps(PRS_ENV_PROXY_SPIN, log, &s->backoff.spin_steps);
+    enum perseus_status status = read_steps(PRS_ENV_PROXY_SPIN, log, &s->backoff.spin_steps);
     if (status == PERSEUS_OK) {
-        status = prs_settings_steps(PRS_ENV_PROXY_YIELD, log, &s->backoff.yield_steps);
+        status = read_steps(PRS_ENV_PROXY_YIELD, log, &s->backoff.yield_steps);
+    }
+    if (status == PERSEUS_OK) {
+        status = read_u32(0, "", PRS_ENV_PROXY_SLEEP_US, 0, 1000000, log, &s->backoff.sleep_us);
     }
     if (status == PERSEUS_OK) {
         status =
-            prs_settings_u32(0, "", PRS_ENV_PROXY_SLEEP_US, 0, 1000000, log, &s->backoff.sleep_us);
-    }
-    if (status == PERSEUS_OK) {
-        status = prs_settings_u32(0, "", PRS_ENV_PROXY_SLEEP_MAX_US, 0, 1000000, log,
-                                  &s->backoff.sleep_max_us);
+            read_u32(0, "", PRS_ENV_PROXY_SLEEP_MAX_US, 0, 1000000, log, &s->backoff.sleep_max_us);
     }
     if (status != PERSEUS_OK) {
         return status;
@@ -137,28 +70,21 @@ static enum perseus_status prs_settings_backoff(const struct prs_log *log, struc
     return PERSEUS_OK;
 }
 
-static enum perseus_status prs_settings_memory(const struct perseus_attr *attr,
-                                               const struct prs_log *log, struct prs_settings *s)
+static enum perseus_status read_memory(const struct perseus_attr *attr, const struct prs_log *log,
+                                       struct prs_settings *s)
 {
     uint64_t heap = 0;
-    enum perseus_status status = prs_settings_number(
-        attr->heap_bytes, "heap_bytes", PRS_ENV_HEAP_BYTES, 1, PRS_HEAP_BYTES_MAX, log, &heap);
+    enum perseus_status status = prs_env_or_u64(attr->heap_bytes, "heap_bytes", PRS_ENV_HEAP_BYTES,
+                                                1, PRS_HEAP_BYTES_MAX, log, &heap);
     if (status != PERSEUS_OK) {
         return status;
     }
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     s->heap_bytes = (size_t)((heap + page - 1) / page * page);
-    status = prs_settings_u32(attr->ring_slots, "ring_slots", PRS_ENV_RING_SLOTS, 2, 1u << 20, log,
-                              &s->ring_slots);
+    status = read_u32(attr->ring_slots, "ring_slots", PRS_ENV_RING_SLOTS, 2, 1u << 20, log,
+                      &s->ring_slots);
     if (status == PERSEUS_OK) {
-        status =
-            prs_settings_power_of_two(s->ring_slots, PRS_ENV_RING_SLOTS, "the ring's depth", log);
-    }
-    if (status == PERSEUS_OK) {
-        status = prs_settings_u32(0, "", PRS_ENV_PARKED, 4, 1u << 20, log, &s->parked_max);
-    }
-    if (status == PERSEUS_OK) {
-        status = prs_settings_power_of_two(s->parked_max, PRS_ENV_PARKED, "the parked queue", log);
+        status = prs_env_power_of_two(s->ring_slots, PRS_ENV_RING_SLOTS, "the ring's depth", log);
     }
     return status;
 }
@@ -168,44 +94,26 @@ enum perseus_status prs_settings_read(const struct perseus_attr *attr, const str
 {
     static const struct perseus_attr nothing_asked;
     attr = attr != NULL ? attr : &nothing_asked;
-    struct prs_settings s = {
-        .fabric = attr->fabric != NULL ? attr->fabric : prs_env_text(PRS_ENV_FABRIC),
-        .provider = attr->provider != NULL ? attr->provider : prs_env_text(PRS_ENV_PROVIDER),
-    };
+    struct prs_settings s = {.heap_bytes = 0};
     if (attr->pes_per_node < 0) {
         return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
                         "perseus_attr.pes_per_node is %d; it must not be negative",
                         attr->pes_per_node);
     }
-    enum perseus_status status = prs_settings_ordering(attr->ordering, log, &s.ordering);
+    enum perseus_status status = prs_link_settings_read(attr, log, &s.link);
     if (status == PERSEUS_OK) {
-        status = prs_local_address(prs_env_text(PRS_ENV_BIND), log, s.bind);
+        status = read_memory(attr, log, &s);
     }
     if (status == PERSEUS_OK) {
-        status = prs_settings_memory(attr, log, &s);
+        status = read_u32(attr->timeout_ms, "timeout_ms", PRS_ENV_TIMEOUT_MS, 1, PERSEUS_NO_TIMEOUT,
+                          log, &s.timeout_ms);
     }
     if (status == PERSEUS_OK) {
-        status = prs_settings_u32(attr->timeout_ms, "timeout_ms", PRS_ENV_TIMEOUT_MS, 1,
-                                  PERSEUS_NO_TIMEOUT, log, &s.timeout_ms);
+        status = read_u32((uint64_t)attr->pes_per_node, "pes_per_node", PRS_ENV_PES_PER_NODE, 0,
+                          INT32_MAX, log, &s.pes_per_node);
     }
     if (status == PERSEUS_OK) {
-        status = prs_settings_u32((uint64_t)attr->pes_per_node, "pes_per_node",
-                                  PRS_ENV_PES_PER_NODE, 0, INT32_MAX, log, &s.pes_per_node);
-    }
-    if (status == PERSEUS_OK) {
-        status = prs_env_bool(PRS_ENV_IMMEDIATE_SIGNAL, log, &s.immediate_signal);
-    }
-    if (status == PERSEUS_OK) {
-        status = prs_env_bool(PRS_ENV_NATIVE_ATOMICS, log, &s.native_atomics);
-    }
-    if (status == PERSEUS_OK) {
-        status = prs_env_bool(PRS_ENV_WHOLE_SIGNALS, log, &s.whole_signals);
-    }
-    if (status == PERSEUS_OK) {
-        status = prs_settings_faulty(log, &s);
-    }
-    if (status == PERSEUS_OK) {
-        status = prs_settings_backoff(log, &s);
+        status = read_backoff(log, &s);
     }
     if (status == PERSEUS_OK) {
         *out = s;

@@ -4,8 +4,7 @@
 #ifndef PRS_CORE_JOB_SETTINGS_H
 #define PRS_CORE_JOB_SETTINGS_H
 
-#include "base/local_address.h"
-#include "fabric/faulty/faulty.h"
+#include "link/settings.h"
 #include "proxy/thread.h"
 
 #define PRS_HEAP_BYTES_MAX ((uint64_t)1 << 46) /* what an address space has room for */
@@ -16,17 +15,11 @@ enum prs_pin { PRS_PIN_NONE, PRS_PIN_CPU, PRS_PIN_NUMA };
 
 /* Texts belong to the caller's attributes or the environment: valid during init only. */
 struct prs_settings {
-    const char *fabric, *provider;
-    char bind[PRS_LOCAL_ADDRESS_BYTES];
-    enum perseus_ordering ordering;
+    struct prs_link_settings link;
     size_t heap_bytes; /* whole pages */
     uint32_t ring_slots;
     uint32_t timeout_ms;
     uint32_t pes_per_node;
-    uint32_t parked_max;
-    bool immediate_signal, native_atomics, whole_signals;
-    bool is_faulty; /* a link or an adversary is asked for */
-    struct prs_faulty_config faulty;
     struct prs_backoff backoff; /* backoff.cpu counts with PRS_PIN_CPU; steps may be AUTO */
     enum prs_pin pin;
 };
@@ -35,8 +28,8 @@ struct prs_settings {
 enum perseus_status prs_settings_read(const struct perseus_attr *attr, const struct prs_log *log,
                                       struct prs_settings *out);
 
-/* Fills steps that are AUTO: a proxy spins only where every PE of this host has a CPU for itself and one for its
- * proxy; elsewhere it would spin in place of those that it waits for. */
+/* Fills steps that are AUTO: a proxy spins only where every PE of this host has a CPU for itself
+ * and one for its proxy; elsewhere it would spin in place of those that it waits for. */
 void prs_backoff_decide(struct prs_backoff *backoff, int pes_on_host);
 
 #endif

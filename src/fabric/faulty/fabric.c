@@ -94,3 +94,8 @@ enum perseus_status prs_faulty_wrap(struct prs_fabric *inside,
     *out = &self->base;
     return PERSEUS_OK;
 }
+
+void prs_faulty_advance(struct prs_fabric *faulty, uint64_t stream)
+{
+    ((struct prs_faulty_fabric *)faulty)->config.seed += stream;
+}

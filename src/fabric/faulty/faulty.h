@@ -36,5 +36,8 @@ enum perseus_status prs_faulty_wrap(struct prs_fabric *inside,
                                     const struct prs_faulty_config *config,
                                     const struct prs_log *log, struct prs_clock clock,
                                     struct prs_fabric **out);
+/* Endpoints opened from here on draw from seeds `stream` further on: PEs with one seed in their
+ * environment must not misbehave in step. `faulty` is what prs_faulty_wrap gave. */
+void prs_faulty_advance(struct prs_fabric *faulty, uint64_t stream);
 
 #endif

@@ -7,9 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/job/settings.h"
-#include "fabric/registry.h"
-#include "order/order.h"
+#include "link/link.h"
 #include "kit/tool_log.h"
 
 static void keep_first_error(void *user, enum perseus_log_level level, const char *text)
@@ -38,30 +36,17 @@ static enum perseus_status ask_fabric(const char *fabric_name, const char *provi
                                       const struct prs_log *log, struct prs_probe *probe)
 {
     const struct perseus_attr attr = {.fabric = fabric_name, .provider = provider};
-    struct prs_settings settings;
-    enum perseus_status status = prs_settings_read(&attr, log, &settings);
-    const struct prs_fabric_ops *ops = NULL;
+    struct prs_link_settings settings;
+    struct prs_link link = {.fabric = NULL};
+    enum perseus_status status = prs_link_settings_read(&attr, log, &settings);
     if (status == PERSEUS_OK) {
-        status = prs_fabric_find(settings.fabric, log, &ops);
+        status = prs_link_open(&link, &settings, NULL, log);
     }
-    if (status != PERSEUS_OK) {
-        return status;
-    }
-    const struct prs_fabric_config config = {
-        .provider = settings.provider,
-        .bind = settings.bind,
-        .memory_kinds = PRS_MEMORY_HOST,
-        .want_atomics = settings.native_atomics,
-        .log = log,
-        .clock = prs_clock_monotonic(),
-    };
-    struct prs_fabric *fabric = NULL;
-    status = ops->open(&config, &fabric);
     if (status == PERSEUS_OK) {
-        probe->caps = fabric->caps;
-        ops->close(fabric);
+        probe->caps = link.fabric->caps;
         prs_probe_modes(probe);
     }
+    prs_link_close(&link);
     return status;
 }
 

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * link/settings.h: which fabric, and which ordering over it: the caller's attributes, then the
+ * environment, then the defaults, all checked.
+ */
+#ifndef PRS_LINK_SETTINGS_H
+#define PRS_LINK_SETTINGS_H
+
+#include "base/local_address.h"
+#include "fabric/faulty/faulty.h"
+
+/* Texts belong to the caller's attributes or the environment: valid while those are. */
+struct prs_link_settings {
+    const char *fabric, *provider;
+    char bind[PRS_LOCAL_ADDRESS_BYTES];
+    enum perseus_ordering ordering; /* may be AUTO */
+    uint32_t parked_max;
+    bool immediate_signal, native_atomics, whole_signals;
+    bool is_faulty; /* a link model or an adversary is asked for */
+    struct prs_faulty_config faulty;
+};
+
+/* `attr`: its fabric, provider and ordering count. */
+enum perseus_status prs_link_settings_read(const struct perseus_attr *attr,
+                                           const struct prs_log *log,
+                                           struct prs_link_settings *out);
+
+#endif
