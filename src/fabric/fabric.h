@@ -139,6 +139,7 @@ struct prs_caps {
     bool batching;         /* MORE saves doorbells */
     uint32_t memory_kinds; /* enum prs_memory_kind bits */
     bool target_must_progress;
+    bool wakes;               /* endpoints have a descriptor to sleep on (wait_fd, arm) */
     bool source_needs_region; /* local side of PUT/GET must lie in a region */
     uint32_t lanes_max;
     int numa_node; /* of the device, -1 unknown */
@@ -146,7 +147,7 @@ struct prs_caps {
      * does within one host. 0: to all. */
     uint64_t scope;
     char provider[64];
-    char order_word[96], fence_word[96], completion_word[96], immediate_word[96];
+    char order_word[96], fence_word[96], completion_word[96], immediate_word[96], wake_word[96];
 };
 
 struct prs_fabric_config {
@@ -196,6 +197,20 @@ struct prs_fabric_ops {
     /* Up to n events; *out_n may be 0. An error return means the endpoint itself is broken. */
     enum perseus_status (*poll)(struct prs_endpoint *endpoint, struct prs_event *events, uint32_t n,
                                 uint32_t *out_n);
+    /*
+     * Sleeping, where caps.wakes is true; the two are not called, and may be NULL, where it is not.
+     *
+     * wait_fd: what poll(2) tells POLLIN of once poll has work to do: bytes that arrive, also those
+     * of a plain put, room for what waits to be sent, a completion, a connection. The endpoint's,
+     * the same until it is closed.
+     *
+     * arm: may the endpoint's thread, whose last poll did nothing, sleep on wait_fd now? OK: yes,
+     * and whatever comes after this call makes it readable; but not longer than *out_limit_ns
+     * (UINT64_MAX: as long as it likes), as time itself or something that cannot wake may bring
+     * work. AGAIN: no, poll first. It may move bytes, as poll does, and reports no events.
+     */
+    int (*wait_fd)(struct prs_endpoint *endpoint);
+    enum perseus_status (*arm)(struct prs_endpoint *endpoint, uint64_t *out_limit_ns);
 };
 
 /* Every back end's objects begin with these. */
