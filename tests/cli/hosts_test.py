@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PEs on two hosts: network namespaces, joined by a cable. Needs root and ip; skipped elsewhere."""
 import os
+import shutil
 import subprocess
 import unittest
 
@@ -35,6 +36,8 @@ def start(host, rank, unique_id, bind, provider):
 class HostsTest(ProgramTest):
     @classmethod
     def setUpClass(cls):
+        if shutil.which("ip") is None:
+            raise unittest.SkipTest("no ip here (Debian: iproute2)")
         if not build():
             cls.tearDownClass()
             raise unittest.SkipTest("this user may not make network namespaces")
