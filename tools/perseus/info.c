@@ -30,7 +30,8 @@ struct info {
     struct entry entries[ENTRIES_MAX];
     uint32_t n;
     struct prs_probe chosen; /* what a program gets with the same options and environment */
-    const char *fabric, *provider, *json;
+    const char *fabric, *provider;
+    struct prs_output json;
     uint64_t seed;
 };
 
@@ -205,7 +206,7 @@ static json_t *entry_json(const struct entry *entry)
 
 static bool write_json(const struct info *info)
 {
-    if (info->json == NULL) {
+    if (info->json.path == NULL) {
         return true;
     }
     json_t *document = prs_json_begin("info", info->seed);
@@ -217,14 +218,14 @@ static bool write_json(const struct info *info)
     json_object_set_new(document, "ordering", json_string(auto_name(&info->chosen)));
     json_object_set_new(document, "ordering_reason", json_string(info->chosen.auto_why));
     json_object_set_new(document, "fabrics", fabrics);
-    return prs_json_write(document, info->json);
+    return prs_json_write(document, &info->json);
 }
 
 /* ---- the command ---- */
 
 static bool run(struct info *info)
 {
-    if (!prs_json_check_path(info->json)) {
+    if (!prs_output_check(&info->json, 1)) {
         return false;
     }
     add_libfabric(info);
@@ -248,12 +249,13 @@ int prs_tool_info(int argc, char **argv)
         fprintf(stderr, "perseus: out of memory\n");
         return PRS_EXIT_FAILED;
     }
+    info->json.option = "--json";
     const struct prs_option options[] = {
         {"fabric", "NAME", "look closer at this one: libfabric or loopback", prs_parse_text,
          &info->fabric},
         {"provider", "NAME", "and this libfabric provider: tcp, sockets, shm, ...", prs_parse_text,
          &info->provider},
-        {"json", "FILE", "write everything there", prs_parse_text, &info->json},
+        {"json", "FILE", "write everything there", prs_parse_text, &info->json.path},
         {"seed", "N", "goes to the JSON file; nothing here is random", prs_parse_seed, &info->seed},
     };
     const struct prs_command command = {

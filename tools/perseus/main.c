@@ -8,6 +8,7 @@
 #include <perseus/perseus.h>
 
 #include "command.h"
+#include "kit/output.h"
 
 struct row {
     const char *group, *name; /* group NULL: perseus NAME, else perseus GROUP NAME */
@@ -78,11 +79,8 @@ static bool is_group(const char *word)
     return false;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    /* Libraries that libfabric loads (libinfinipath) turn these into exit code 1. */
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
     if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
         puts("perseus " PERSEUS_VERSION_STRING);
         return PRS_EXIT_OK;
@@ -104,4 +102,17 @@ int main(int argc, char **argv)
         return PRS_EXIT_USAGE;
     }
     return row->run(argc - at, argv + at);
+}
+
+int main(int argc, char **argv)
+{
+    prs_output_begin();
+    /* Libraries that libfabric loads (libinfinipath) turn these into exit code 1. */
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    int exit_code = run(argc, argv);
+    if (!prs_output_end_stdout() && exit_code == PRS_EXIT_OK) {
+        exit_code = PRS_EXIT_FAILED;
+    }
+    return exit_code;
 }

@@ -189,7 +189,7 @@ static bool read_options(struct prs_alltoall *bench, int argc, char **argv, int 
 
 static bool run(struct prs_alltoall *bench)
 {
-    if (!prs_json_check_path(bench->setup.json) ||
+    if (!prs_output_check(&bench->setup.json, 1) ||
         !prs_bench_modes_find(&bench->setup, &bench->modes) || !lay_out(bench)) {
         return false;
     }

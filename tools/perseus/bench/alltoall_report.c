@@ -177,7 +177,7 @@ bool prs_alltoall_print(const struct prs_alltoall *bench)
     print_head(bench);
     bool is_printed = print_table(bench);
     print_conclusion(bench);
-    return is_printed && fflush(stdout) == 0;
+    return is_printed;
 }
 
 /* ---- JSON ---- */
@@ -249,7 +249,7 @@ static json_t *unchanged_json(const struct prs_alltoall *bench)
 
 bool prs_alltoall_write(const struct prs_alltoall *bench)
 {
-    if (bench->setup.json == NULL) {
+    if (bench->setup.json.path == NULL) {
         return true;
     }
     json_t *document = prs_json_begin("bench alltoall", bench->setup.seed);
@@ -262,5 +262,5 @@ bool prs_alltoall_write(const struct prs_alltoall *bench)
                         prs_bench_counters_json(bench->results, &bench->modes));
     json_object_set_new(document, "fits", fits_json(bench));
     json_object_set_new(document, "unchanged_callers", unchanged_json(bench));
-    return prs_json_write(document, bench->setup.json);
+    return prs_json_write(document, &bench->setup.json);
 }

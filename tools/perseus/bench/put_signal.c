@@ -190,7 +190,7 @@ static json_t *rows_json(const struct prs_put_signal *bench)
 
 static bool write_json(const struct prs_put_signal *bench)
 {
-    if (bench->setup.json == NULL) {
+    if (bench->setup.json.path == NULL) {
         return true;
     }
     json_t *document = prs_json_begin("bench put-signal", bench->setup.seed);
@@ -199,14 +199,14 @@ static bool write_json(const struct prs_put_signal *bench)
     json_object_set_new(document, "rows", rows_json(bench));
     json_object_set_new(document, "counters",
                         prs_bench_counters_json(bench->results, &bench->modes));
-    return prs_json_write(document, bench->setup.json);
+    return prs_json_write(document, &bench->setup.json);
 }
 
 /* ---- the command ---- */
 
 static bool run(struct prs_put_signal *bench)
 {
-    if (!prs_json_check_path(bench->setup.json) ||
+    if (!prs_output_check(&bench->setup.json, 1) ||
         !prs_bench_modes_find(&bench->setup, &bench->modes) || !lay_out(bench)) {
         return false;
     }

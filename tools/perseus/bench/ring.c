@@ -28,7 +28,7 @@ struct bench {
     uint32_t repeat, slots, batch;
     struct prs_list producers;
     uint64_t seed;
-    const char *json;
+    struct prs_output json;
     struct row rows[ROWS_MAX]; /* per number of producers: the ring, then the mutex queue */
     uint32_t n_rows;
     double *rates;
@@ -83,7 +83,7 @@ static bool read_options(struct bench *bench, int argc, char **argv, int *out_ex
         {"seconds", "S", "of every repetition (0.2)", parse_seconds, &bench->seconds},
         {"repeat", "N", "repetitions of every row (9)", prs_parse_count, &bench->repeat},
         {"seed", "N", "of the order in which rows take turns (1)", prs_parse_seed, &bench->seed},
-        {"json", "FILE", "write every row there", prs_parse_text, &bench->json},
+        {"json", "FILE", "write every row there", prs_parse_text, &bench->json.path},
     };
     const struct prs_command command = {
         .name = "perseus bench ring",
@@ -213,7 +213,7 @@ static json_t *row_json(const struct bench *bench, uint32_t r)
 
 static bool write_json(const struct bench *bench)
 {
-    if (bench->json == NULL) {
+    if (bench->json.path == NULL) {
         return true;
     }
     json_t *rows = json_array();
@@ -227,7 +227,7 @@ static bool write_json(const struct bench *bench)
     json_object_set_new(document, "repeat", json_integer(bench->repeat));
     json_object_set_new(document, "cpus", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
     json_object_set_new(document, "rows", rows);
-    return prs_json_write(document, bench->json);
+    return prs_json_write(document, &bench->json);
 }
 
 static bool is_right(const struct bench *bench)
@@ -245,7 +245,7 @@ static bool is_right(const struct bench *bench)
 
 static bool run(struct bench *bench)
 {
-    if (!prs_json_check_path(bench->json) || !lay_out(bench) || !measure(bench)) {
+    if (!prs_output_check(&bench->json, 1) || !lay_out(bench) || !measure(bench)) {
         return false;
     }
     bool is_told = print_table(bench);
@@ -261,6 +261,7 @@ int prs_tool_bench_ring(int argc, char **argv)
         .batch = 64,
         .producers = {.values = {1, 4}, .n = 2},
         .seed = 1,
+        .json = {.option = "--json"},
     };
     int exit_code = PRS_EXIT_OK;
     if (read_options(&bench, argc, argv, &exit_code)) {

@@ -10,6 +10,7 @@
 void prs_bench_setup_init(struct prs_bench_setup *setup)
 {
     *setup = (struct prs_bench_setup){
+        .json = {.option = "--json"},
         .seed = 1,
         .pes_per_node = 1,
         .repeat = 3,
@@ -134,7 +135,7 @@ void prs_bench_setup_options(struct prs_bench_setup *setup, struct prs_option *o
         {"timeout-ms", "N", "how long a turn may take (60000)", prs_parse_count,
          &setup->timeout_ms},
         {"seed", "N", "of payload and of the order of turns (1)", prs_parse_seed, &setup->seed},
-        {"json", "FILE", "write every row there", prs_parse_text, &setup->json},
+        {"json", "FILE", "write every row there", prs_parse_text, &setup->json.path},
     };
     memcpy(out, options, sizeof options);
 }

@@ -6,10 +6,12 @@
 
 #include "bench/sender.h"
 #include "kit/options.h"
+#include "kit/output.h"
 #include "kit/probe.h"
 
 struct prs_bench_setup {
-    const char *json, *fabric, *provider, *link; /* NULL: not asked for */
+    struct prs_output json;
+    const char *fabric, *provider, *link; /* NULL: not asked for */
     uint64_t seed;
     uint32_t nodes, pes_per_node; /* nodes 0: as many as needed */
     uint32_t repeat;              /* turns of every mode */

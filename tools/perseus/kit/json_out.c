@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kit/json_out.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <perseus/perseus.h>
 
@@ -26,49 +24,29 @@ json_t *prs_json_number(double value)
     return json_real(value);
 }
 
-static bool report(const char *path, const char *why)
-{
-    fprintf(stderr, "cannot write --json %s: %s; give a path in a folder that can be written\n",
-            path, why);
-    return false;
-}
-
-bool prs_json_check_path(const char *path)
-{
-    if (path == NULL) {
-        return true;
-    }
-    FILE *file = fopen(path, "a");
-    if (file == NULL) {
-        return report(path, strerror(errno));
-    }
-    fclose(file);
-    return true;
-}
-
 static bool dump(json_t *document, FILE *file)
 {
     return json_dumpf(document, file, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 &&
            fputc('\n', file) != EOF;
 }
 
-static bool write_document(json_t *document, const char *path)
+static bool write_document(json_t *document, const struct prs_output *output)
 {
     if (document == NULL) {
-        return report(path, "out of memory");
+        fprintf(stderr, "perseus: out of memory for %s %s\n", output->option, output->path);
+        return false;
     }
-    FILE *file = fopen(path, "w");
+    FILE *file = prs_output_open(output);
     if (file == NULL) {
-        return report(path, strerror(errno));
+        return false;
     }
     bool is_dumped = dump(document, file);
-    bool is_closed = fclose(file) == 0;
-    return is_dumped && is_closed ? true : report(path, "writing failed");
+    return prs_output_close(output, file) && is_dumped;
 }
 
-bool prs_json_write(json_t *document, const char *path)
+bool prs_json_write(json_t *document, const struct prs_output *output)
 {
-    bool is_written = path == NULL || write_document(document, path);
+    bool is_written = output->path == NULL || write_document(document, output);
     json_decref(document);
     return is_written;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json_out.h: writes what a command measured to the file of --json. Built on jansson. */
+/* json_out.h: writes what a command measured to a file, as JSON. Built on jansson. */
 #ifndef PRS_TOOLS_JSON_OUT_H
 #define PRS_TOOLS_JSON_OUT_H
 
@@ -8,6 +8,8 @@
 
 #include <jansson.h>
 
+#include "kit/output.h"
+
 /* {"command": ..., "version": ..., "seed": ...}: what every file begins with. NULL when out of
  * memory; jansson's setters accept NULL and fail, so only prs_json_write needs a check. */
 json_t *prs_json_begin(const char *command, uint64_t seed);
@@ -15,12 +17,7 @@ json_t *prs_json_begin(const char *command, uint64_t seed);
 /* Null for NaN (a value that was not measured), an integer where it is one, else a real. */
 json_t *prs_json_number(double value);
 
-/* Opened before the work starts, so that a path that cannot be written costs no measurement.
- * `path` NULL does nothing. False after a message on stderr. */
-bool prs_json_check_path(const char *path);
-
-/* Writes and frees `document`; `path` NULL only frees. False after a message on stderr that names
- * the path. */
-bool prs_json_write(json_t *document, const char *path);
+/* Writes and frees `document`; without a path it only frees. False after a message on stderr. */
+bool prs_json_write(json_t *document, const struct prs_output *output);
 
 #endif

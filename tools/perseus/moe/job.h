@@ -26,6 +26,7 @@
 #include "bench/board.h"
 #include "model/routing.h"
 #include "moe/trace.h"
+#include "kit/output.h"
 #include "kit/progress.h"
 
 struct prs_moe_setup {
@@ -40,7 +41,8 @@ struct prs_moe_setup {
     uint64_t seed;
     uint32_t iterations; /* measured, in each turn */
     uint32_t repeat;     /* turns of each ordering mode */
-    const char *fabric, *provider, *link, *json, *trace;
+    const char *fabric, *provider, *link;
+    struct prs_output json, trace;
     enum perseus_ordering ordering; /* AUTO: the fabric's best */
     uint32_t timeout_ms;
     bool skips_verify, is_plan;
@@ -203,6 +205,6 @@ void prs_moe_tracer_forward(struct prs_moe_tracer *tracer, const char *what, uin
 /* Ends it and writes what it has to `file` (NULL: nowhere). NULL allowed. */
 void prs_moe_tracer_stop(struct prs_moe_tracer *tracer, FILE *file, int pe);
 /* Joins the PEs' parts into one file. False after a message. */
-bool prs_moe_trace_join(FILE *const *parts, uint32_t n, const char *path);
+bool prs_moe_trace_join(FILE *const *parts, uint32_t n, const struct prs_output *output);
 
 #endif

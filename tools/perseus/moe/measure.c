@@ -128,7 +128,7 @@ static bool take_memory(struct gathering *gathering)
 static bool open_traces(struct gathering *gathering)
 {
     uint32_t n = 2 * prs_moe_setup_pes(gathering->setup);
-    if (gathering->setup->trace == NULL) {
+    if (gathering->setup->trace.path == NULL) {
         return true;
     }
     gathering->traces = calloc(n, sizeof(FILE *));
@@ -151,7 +151,7 @@ static bool join_traces(const struct gathering *gathering)
     bool has_best = gathering->results->best != PERSEUS_ORDERING_DRAIN;
     return gathering->traces == NULL ||
            prs_moe_trace_join(gathering->traces, n_pes * (has_best ? 2 : 1),
-                              gathering->setup->trace);
+                              &gathering->setup->trace);
 }
 
 static void give_back(struct gathering *gathering)

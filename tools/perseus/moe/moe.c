@@ -248,11 +248,11 @@ static void fill_options(struct options *o, struct prs_option *out)
         {"no-verify", NULL, "do not compute the reference", prs_parse_on, &setup->skips_verify},
         {"plan", NULL, "say what memory the run takes, and stop", prs_parse_on, &setup->is_plan},
         {"trace", "FILE", "what every thread and proxy did, for Perfetto", prs_parse_text,
-         &setup->trace},
+         &setup->trace.path},
         {"timeout-ms", "N", "how long anything may stand still (60000)", prs_parse_count,
          &setup->timeout_ms},
         {"seed", "N", "of tokens, weights, generated routing (1)", prs_parse_seed, &setup->seed},
-        {"json", "FILE", "write every number there", prs_parse_text, &setup->json},
+        {"json", "FILE", "write every number there", prs_parse_text, &setup->json.path},
     };
     memcpy(out, options, sizeof options);
 }
@@ -281,13 +281,14 @@ static void settle_threads(struct prs_moe_setup *setup)
 static bool run(struct prs_moe_setup *setup)
 {
     struct prs_moe_inputs inputs = {0};
+    const struct prs_output outputs[] = {setup->json, setup->trace};
     struct prs_moe_need need;
     struct prs_moe_results results;
     struct prs_progress progress;
     if (setup->link != NULL) {
         setenv(prs_env_row(PRS_ENV_LINK)->name, setup->link, 1);
     }
-    bool is_planned = prs_json_check_path(setup->json) && prs_moe_inputs_route(&inputs, setup) &&
+    bool is_planned = prs_output_check(outputs, 2) && prs_moe_inputs_route(&inputs, setup) &&
                       prs_moe_need_find(setup, &inputs, &need);
     if (!is_planned || setup->is_plan || !prs_moe_need_fits(setup, &need)) {
         prs_moe_inputs_finish(&inputs);
@@ -317,6 +318,8 @@ int prs_tool_moe(int argc, char **argv)
     struct options options = {.setup = {.nodes = 4,
                                         .pes_per_node = 2,
                                         .seed = 1,
+                                        .json = {.option = "--json"},
+                                        .trace = {.option = "--trace"},
                                         .iterations = 5,
                                         .repeat = 3,
                                         .timeout_ms = 60000,

@@ -217,5 +217,5 @@ bool prs_moe_write_json(const struct prs_moe_setup *setup, const struct prs_moe_
     json_object_set_new(document, "expert_to_loop", prs_json_number(results->loop_ratio));
     json_object_set_new(document, "memory", memory);
     json_object_set_new(document, "variants", variants);
-    return prs_json_write(document, setup->json);
+    return prs_json_write(document, &setup->json);
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -122,19 +120,16 @@ static bool copy(FILE *from, FILE *to)
     return true;
 }
 
-bool prs_moe_trace_join(FILE *const *parts, uint32_t n, const char *path)
+bool prs_moe_trace_join(FILE *const *parts, uint32_t n, const struct prs_output *output)
 {
-    FILE *file = fopen(path, "w");
-    bool is_written = file != NULL && fputs("{\"traceEvents\":[", file) >= 0;
+    FILE *file = prs_output_open(output);
+    if (file == NULL) {
+        return false;
+    }
+    bool is_written = fputs("{\"traceEvents\":[", file) >= 0;
     for (uint32_t i = 0; i < n && is_written; i++) {
         is_written = (i == 0 || fputc(',', file) != EOF) && copy(parts[i], file);
     }
     is_written = is_written && fputs("\n],\"displayTimeUnit\":\"ns\"}\n", file) >= 0;
-    if (file != NULL && fclose(file) != 0) {
-        is_written = false;
-    }
-    if (!is_written) {
-        fprintf(stderr, "cannot write --trace %s: %s\n", path, strerror(errno));
-    }
-    return is_written;
+    return prs_output_close(output, file) && is_written;
 }

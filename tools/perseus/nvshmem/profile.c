@@ -131,25 +131,42 @@ static int collect(const char *folder, bool remove, struct prs_nvshmem_record *r
     return n;
 }
 
-static bool report(const struct prs_nvshmem_record *records, int n, const char *prefix)
-{
-    char path[PRS_NVSHMEM_PATH_BYTES];
-    prs_nvshmem_print(records, n, stdout);
-    if (prefix == NULL) {
-        return true;
-    }
-    snprintf(path, sizeof path, "%s.json", prefix);
-    bool good = prs_nvshmem_write_json(records, n, path);
-    printf("written: %s", path);
-    snprintf(path, sizeof path, "%s.trace.json", prefix);
-    good = prs_nvshmem_write_trace(records, n, path) && good;
-    printf(", %s (open it in ui.perfetto.dev)\n", path);
-    return good;
-}
+/* ---- the command ---- */
 
 struct profile_options {
     const char *plugins, *transport, *prefix, *records;
 };
+
+/* What --out names. */
+struct files {
+    char json[PRS_NVSHMEM_PATH_BYTES], trace[PRS_NVSHMEM_PATH_BYTES];
+    struct prs_output outputs[2]; /* the same two; no paths without --out */
+};
+
+static void name_files(const char *prefix, struct files *out)
+{
+    *out = (struct files){.outputs = {{.option = "--out"}, {.option = "--out"}}};
+    if (prefix != NULL) {
+        snprintf(out->json, sizeof out->json, "%s.json", prefix);
+        snprintf(out->trace, sizeof out->trace, "%s.trace.json", prefix);
+        out->outputs[0].path = out->json;
+        out->outputs[1].path = out->trace;
+    }
+}
+
+static bool report(const struct prs_nvshmem_record *records, int n, const struct files *files)
+{
+    prs_nvshmem_print(records, n, stdout);
+    if (files->outputs[0].path == NULL) {
+        return true;
+    }
+    if (!prs_nvshmem_write_json(records, n, &files->outputs[0]) ||
+        !prs_nvshmem_write_trace(records, n, &files->outputs[1])) {
+        return false;
+    }
+    printf("written: %s, %s (open it in ui.perfetto.dev)\n", files->json, files->trace);
+    return true;
+}
 
 /* Runs the program, unless records of other runs are to be reported. */
 static int run_and_collect(const struct profile_options *options, char **program,
@@ -209,12 +226,17 @@ int prs_tool_nvshmem_profile(int argc, char **argv)
     if ((rest < argc) == (options.records != NULL)) {
         return prs_command_mistake(&command, "name the program to run, or a folder of records");
     }
+    struct files files;
+    name_files(options.prefix, &files);
+    if (!prs_output_check(files.outputs, 2)) {
+        return PRS_EXIT_FAILED;
+    }
     struct prs_nvshmem_record *records = calloc(RECORDS_MAX, sizeof *records);
     if (records == NULL) {
         return PRS_EXIT_FAILED;
     }
     int code = run_and_collect(&options, argv + rest, records, &n);
-    if (n > 0 && !report(records, n, options.prefix)) {
+    if (n > 0 && !report(records, n, &files)) {
         code = code != 0 ? code : PRS_EXIT_FAILED;
     }
     if (n == 0 && options.records != NULL) {

@@ -307,14 +307,15 @@ static json_t *json_of_pe(const struct prs_nvshmem_record *record)
     return pe;
 }
 
-bool prs_nvshmem_write_json(const struct prs_nvshmem_record *records, int n, const char *path)
+bool prs_nvshmem_write_json(const struct prs_nvshmem_record *records, int n,
+                            const struct prs_output *output)
 {
     json_t *document = prs_json_begin("nvshmem-profile", 0), *pes = json_array();
     for (int i = 0; i < n; i++) {
         json_array_append_new(pes, json_of_pe(&records[i]));
     }
     json_object_set_new(document, "pes", pes);
-    return prs_json_write(document, path);
+    return prs_json_write(document, output);
 }
 
 /* ---- trace ---- */
@@ -335,12 +336,12 @@ static void write_events(const struct prs_nvshmem_record *record, uint64_t origi
     }
 }
 
-bool prs_nvshmem_write_trace(const struct prs_nvshmem_record *records, int n, const char *path)
+bool prs_nvshmem_write_trace(const struct prs_nvshmem_record *records, int n,
+                             const struct prs_output *output)
 {
-    FILE *to = fopen(path, "we");
+    FILE *to = prs_output_open(output);
     uint64_t origin_ns = UINT64_MAX;
     if (to == NULL) {
-        fprintf(stderr, "%s: %s\n", path, strerror(errno));
         return false;
     }
     for (int i = 0; i < n; i++) {
@@ -358,10 +359,5 @@ bool prs_nvshmem_write_trace(const struct prs_nvshmem_record *records, int n, co
         write_events(&records[i], origin_ns, to);
     }
     fprintf(to, "\n]}\n");
-    bool good = !ferror(to);
-    if (fclose(to) != 0 || !good) {
-        fprintf(stderr, "%s: %s\n", path, strerror(errno));
-        return false;
-    }
-    return true;
+    return prs_output_close(output, to);
 }

@@ -13,6 +13,7 @@
 
 #include <stdio.h>
 
+#include "kit/output.h"
 #include "profile/record.h"
 
 struct prs_nvshmem_record {
@@ -39,8 +40,10 @@ struct prs_nvshmem_summary prs_nvshmem_summarize(const struct prs_nvshmem_record
 
 void prs_nvshmem_print(const struct prs_nvshmem_record *records, int n, FILE *to);
 /* False after a message on stderr. */
-bool prs_nvshmem_write_json(const struct prs_nvshmem_record *records, int n, const char *path);
+bool prs_nvshmem_write_json(const struct prs_nvshmem_record *records, int n,
+                            const struct prs_output *output);
 /* Chrome's trace format, which Perfetto reads. False after a message on stderr. */
-bool prs_nvshmem_write_trace(const struct prs_nvshmem_record *records, int n, const char *path);
+bool prs_nvshmem_write_trace(const struct prs_nvshmem_record *records, int n,
+                             const struct prs_output *output);
 
 #endif
