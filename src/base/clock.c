@@ -3,7 +3,7 @@
 
 #include <time.h>
 
-static uint64_t prs_monotonic_ns(void *context)
+static uint64_t monotonic_ns(void *context)
 {
     (void)context;
     struct timespec now;
@@ -13,5 +13,5 @@ static uint64_t prs_monotonic_ns(void *context)
 
 struct prs_clock prs_clock_monotonic(void)
 {
-    return (struct prs_clock){.now_ns = prs_monotonic_ns};
+    return (struct prs_clock){.now_ns = monotonic_ns};
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct prs_env_row prs_env_table[PRS_ENV_COUNT] = {
+static const struct prs_env_row table[PRS_ENV_COUNT] = {
 #define PRS_ENV_ROW(id, name, fallback, help) [PRS_ENV_##id] = {name, fallback, help},
     PRS_ENV_MAP(PRS_ENV_ROW)
 #undef PRS_ENV_ROW
@@ -13,13 +13,13 @@ static const struct prs_env_row prs_env_table[PRS_ENV_COUNT] = {
 
 const struct prs_env_row *prs_env_row(enum prs_env_id id)
 {
-    return &prs_env_table[id];
+    return &table[id];
 }
 
 const char *prs_env_text(enum prs_env_id id)
 {
-    const char *text = getenv(prs_env_table[id].name);
-    return text != NULL ? text : prs_env_table[id].fallback;
+    const char *text = getenv(table[id].name);
+    return text != NULL ? text : table[id].fallback;
 }
 
 enum perseus_status prs_parse_bytes(const char *text, uint64_t *out)
@@ -46,8 +46,7 @@ enum perseus_status prs_env_u64(enum prs_env_id id, uint64_t min, uint64_t max,
     if (prs_parse_bytes(text, &value) != PERSEUS_OK || value < min || value > max) {
         return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
                         "%s=\"%s\" is not a number from %llu to %llu (K, M, G suffixes allowed)",
-                        prs_env_table[id].name, text, (unsigned long long)min,
-                        (unsigned long long)max);
+                        table[id].name, text, (unsigned long long)min, (unsigned long long)max);
     }
     *out = value;
     return PERSEUS_OK;
@@ -85,7 +84,7 @@ enum perseus_status prs_env_bool(enum prs_env_id id, const struct prs_log *log, 
     const char *text = prs_env_text(id);
     if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0) {
         return prs_fail(log, PERSEUS_INVALID_ARGUMENT, "%s=\"%s\" is neither 0 nor 1",
-                        prs_env_table[id].name, text);
+                        table[id].name, text);
     }
     *out = text[0] == '1';
     return PERSEUS_OK;

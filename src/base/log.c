@@ -4,15 +4,15 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define PRS_LOG_BYTES_MAX 1024
+#define TEXT_BYTES_MAX 1024
 
-static void prs_vlog(const struct prs_log *log, enum perseus_log_level level, const char *format,
-                     va_list args)
+static void vlog(const struct prs_log *log, enum perseus_log_level level, const char *format,
+                 va_list args)
 {
     if (log == NULL || log->fn == NULL || level > log->level) {
         return;
     }
-    char text[PRS_LOG_BYTES_MAX];
+    char text[TEXT_BYTES_MAX];
     int used = log->pe >= 0 ? snprintf(text, sizeof text, "PE %d: ", log->pe) : 0;
     vsnprintf(text + used, sizeof text - (size_t)used, format, args);
     log->fn(log->user, level, text);
@@ -22,7 +22,7 @@ void prs_log(const struct prs_log *log, enum perseus_log_level level, const char
 {
     va_list args;
     va_start(args, format);
-    prs_vlog(log, level, format, args);
+    vlog(log, level, format, args);
     va_end(args);
 }
 
@@ -31,7 +31,7 @@ enum perseus_status prs_fail(const struct prs_log *log, enum perseus_status stat
 {
     va_list args;
     va_start(args, format);
-    prs_vlog(log, PERSEUS_LOG_ERROR, format, args);
+    vlog(log, PERSEUS_LOG_ERROR, format, args);
     va_end(args);
     return status;
 }

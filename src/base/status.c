@@ -29,7 +29,7 @@ PRS_PUBLIC const char *perseus_status_name(enum perseus_status status)
     return "PERSEUS_UNKNOWN";
 }
 
-static const char *const prs_ordering_names[] = {
+static const char *const ordering_names[] = {
 #define PRS_ORDERING_NAME(name, value, text) [value] = text,
     PERSEUS_ORDERING_MAP(PRS_ORDERING_NAME)
 #undef PRS_ORDERING_NAME
@@ -37,13 +37,13 @@ static const char *const prs_ordering_names[] = {
 
 PRS_PUBLIC const char *perseus_ordering_name(enum perseus_ordering ordering)
 {
-    return (unsigned)ordering < PERSEUS_ORDERING_COUNT ? prs_ordering_names[ordering] : "unknown";
+    return (unsigned)ordering < PERSEUS_ORDERING_COUNT ? ordering_names[ordering] : "unknown";
 }
 
 PRS_PUBLIC enum perseus_status perseus_ordering_parse(const char *name, enum perseus_ordering *out)
 {
     for (int i = 0; i < PERSEUS_ORDERING_COUNT; i++) {
-        if (strcmp(name, prs_ordering_names[i]) == 0) {
+        if (strcmp(name, ordering_names[i]) == 0) {
             *out = (enum perseus_ordering)i;
             return PERSEUS_OK;
         }

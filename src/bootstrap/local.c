@@ -6,24 +6,24 @@
 #include "bootstrap/bootstrap.h"
 #include "bootstrap/member.h"
 
-static void prs_local_close(struct prs_bootstrap *bootstrap)
+static void leave(struct prs_bootstrap *bootstrap)
 {
     prs_member_finish((struct prs_member *)bootstrap, true);
     free(bootstrap);
 }
 
-static void prs_local_abandon(struct prs_bootstrap *bootstrap)
+static void abandon(struct prs_bootstrap *bootstrap)
 {
     prs_member_finish((struct prs_member *)bootstrap, false);
     free(bootstrap);
 }
 
-static const struct prs_bootstrap_ops prs_local_ops = {
+static const struct prs_bootstrap_ops local_ops = {
     .name = "local",
     .allgather = prs_member_allgather,
     .health = prs_member_health,
-    .close = prs_local_close,
-    .abandon = prs_local_abandon,
+    .close = leave,
+    .abandon = abandon,
 };
 
 enum perseus_status prs_bootstrap_open_local(int fd, int rank, int size, uint32_t timeout_ms,
@@ -44,7 +44,7 @@ enum perseus_status prs_bootstrap_open_local(int fd, int rank, int size, uint32_
         return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for the bootstrap");
     }
     enum perseus_status status =
-        prs_member_init(member, &prs_local_ops, rank, size, -1, timeout_ms, log);
+        prs_member_init(member, &local_ops, rank, size, -1, timeout_ms, log);
     if (status != PERSEUS_OK) {
         free(member);
         return status;

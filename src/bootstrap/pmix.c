@@ -359,8 +359,8 @@ static uint64_t deadline_of(const struct prs_pmix *pmix)
                : prs_clock_now_ns(&pmix->clock) + (uint64_t)pmix->timeout_ms * 1000000u;
 }
 
-static enum perseus_status prs_pmix_allgather(struct prs_bootstrap *bootstrap, const void *send,
-                                              void *recv, size_t bytes)
+static enum perseus_status allgather(struct prs_bootstrap *bootstrap, const void *send, void *recv,
+                                     size_t bytes)
 {
     struct prs_pmix *pmix = (struct prs_pmix *)bootstrap;
     if (bytes > PRS_WIRE_GATHER_BYTES) {
@@ -385,7 +385,7 @@ static enum perseus_status prs_pmix_allgather(struct prs_bootstrap *bootstrap, c
     return status;
 }
 
-static enum perseus_status prs_pmix_health(struct prs_bootstrap *bootstrap, int *out_rank)
+static enum perseus_status health(struct prs_bootstrap *bootstrap, int *out_rank)
 {
     const struct prs_pmix *pmix = (const struct prs_pmix *)bootstrap;
     int lost = atomic_load_explicit(&pmix->lost, memory_order_relaxed);
@@ -398,7 +398,7 @@ static enum perseus_status prs_pmix_health(struct prs_bootstrap *bootstrap, int 
 
 /* ---- life ---- */
 
-static void prs_pmix_abandon(struct prs_bootstrap *bootstrap)
+static void abandon(struct prs_bootstrap *bootstrap)
 {
     struct prs_pmix *pmix = (struct prs_pmix *)bootstrap;
     /* No PMIx_Finalize: to the runtime a process that ends without it has failed, and it ends the
@@ -407,18 +407,18 @@ static void prs_pmix_abandon(struct prs_bootstrap *bootstrap)
     free(pmix);
 }
 
-static void prs_pmix_close(struct prs_bootstrap *bootstrap)
+static void leave(struct prs_bootstrap *bootstrap)
 {
-    prs_pmix_abandon(bootstrap);
+    abandon(bootstrap);
     PMIx_Finalize(NULL, 0);
 }
 
-static const struct prs_bootstrap_ops prs_pmix_ops = {
+static const struct prs_bootstrap_ops pmix_ops = {
     .name = "pmix",
-    .allgather = prs_pmix_allgather,
-    .health = prs_pmix_health,
-    .close = prs_pmix_close,
-    .abandon = prs_pmix_abandon,
+    .allgather = allgather,
+    .health = health,
+    .close = leave,
+    .abandon = abandon,
 };
 
 /* A number that is the same on every PE and that no earlier open had while PMIx stays initialized (by
@@ -471,7 +471,7 @@ enum perseus_status prs_bootstrap_open_pmix(uint32_t timeout_ms, const struct pr
     if (pmix == NULL) {
         return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for the bootstrap");
     }
-    pmix->bootstrap.ops = &prs_pmix_ops;
+    pmix->bootstrap.ops = &pmix_ops;
     pmix->log = log != NULL ? *log : (struct prs_log){.pe = -1};
     pmix->clock = prs_clock_monotonic();
     pmix->timeout_ms = timeout_ms;

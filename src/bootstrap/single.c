@@ -5,8 +5,8 @@
 #include "bootstrap/bootstrap.h"
 #include "bootstrap/wire.h"
 
-static enum perseus_status prs_single_allgather(struct prs_bootstrap *bootstrap, const void *send,
-                                                void *recv, size_t bytes)
+static enum perseus_status allgather(struct prs_bootstrap *bootstrap, const void *send, void *recv,
+                                     size_t bytes)
 {
     (void)bootstrap;
     if (bytes > PRS_WIRE_GATHER_BYTES) {
@@ -18,24 +18,24 @@ static enum perseus_status prs_single_allgather(struct prs_bootstrap *bootstrap,
     return PERSEUS_OK;
 }
 
-static enum perseus_status prs_single_health(struct prs_bootstrap *bootstrap, int *out_rank)
+static enum perseus_status health(struct prs_bootstrap *bootstrap, int *out_rank)
 {
     (void)bootstrap;
     (void)out_rank;
     return PERSEUS_OK;
 }
 
-static void prs_single_close(struct prs_bootstrap *bootstrap)
+static void leave(struct prs_bootstrap *bootstrap)
 {
     free(bootstrap);
 }
 
-static const struct prs_bootstrap_ops prs_single_ops = {
+static const struct prs_bootstrap_ops single_ops = {
     .name = "single",
-    .allgather = prs_single_allgather,
-    .health = prs_single_health,
-    .close = prs_single_close,
-    .abandon = prs_single_close,
+    .allgather = allgather,
+    .health = health,
+    .close = leave,
+    .abandon = leave,
 };
 
 enum perseus_status prs_bootstrap_open_single(struct prs_bootstrap **out)
@@ -44,7 +44,7 @@ enum perseus_status prs_bootstrap_open_single(struct prs_bootstrap **out)
     if (bootstrap == NULL) {
         return PERSEUS_OUT_OF_MEMORY;
     }
-    *bootstrap = (struct prs_bootstrap){.ops = &prs_single_ops, .rank = 0, .size = 1};
+    *bootstrap = (struct prs_bootstrap){.ops = &single_ops, .rank = 0, .size = 1};
     *out = bootstrap;
     return PERSEUS_OK;
 }

@@ -39,22 +39,22 @@ static void finish(struct prs_tcp *tcp, bool says_goodbye)
     free(tcp);
 }
 
-static void prs_tcp_close(struct prs_bootstrap *bootstrap)
+static void leave(struct prs_bootstrap *bootstrap)
 {
     finish((struct prs_tcp *)bootstrap, true);
 }
 
-static void prs_tcp_abandon(struct prs_bootstrap *bootstrap)
+static void abandon(struct prs_bootstrap *bootstrap)
 {
     finish((struct prs_tcp *)bootstrap, false);
 }
 
-static const struct prs_bootstrap_ops prs_tcp_ops = {
+static const struct prs_bootstrap_ops tcp_ops = {
     .name = "tcp",
     .allgather = prs_member_allgather,
     .health = prs_member_health,
-    .close = prs_tcp_close,
-    .abandon = prs_tcp_abandon,
+    .close = leave,
+    .abandon = abandon,
 };
 
 /* ---- rank 0 ---- */
@@ -204,7 +204,7 @@ enum perseus_status prs_bootstrap_open_tcp(const struct perseus_unique_id *id, i
     if (tcp == NULL) {
         return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for the bootstrap");
     }
-    status = prs_member_init(&tcp->member, &prs_tcp_ops, rank, size, HUB_RANK, timeout_ms, log);
+    status = prs_member_init(&tcp->member, &tcp_ops, rank, size, HUB_RANK, timeout_ms, log);
     if (status != PERSEUS_OK) {
         free(tcp);
         return status;

@@ -4,9 +4,9 @@
 #include "core/submit.h"
 #include "fabric/word.h"
 
-static enum perseus_status prs_atomic_find(const struct perseus_pe *pe, const uint64_t *symmetric,
-                                           enum perseus_atomic op, enum perseus_atomic last,
-                                           int target, uint64_t *out_offset)
+static enum perseus_status find_word(const struct perseus_pe *pe, const uint64_t *symmetric,
+                                     enum perseus_atomic op, enum perseus_atomic last, int target,
+                                     uint64_t *out_offset)
 {
     if ((unsigned)op > (unsigned)last) {
         return prs_fail(prs_pe_log(pe), PERSEUS_INVALID_ARGUMENT, "%d is no atomic operation %s",
@@ -19,9 +19,8 @@ static enum perseus_status prs_atomic_find(const struct perseus_pe *pe, const ui
     return status == PERSEUS_OK ? prs_find_word(pe, "symmetric", symmetric, out_offset) : status;
 }
 
-static uint64_t prs_atomic_local(const struct perseus_pe *pe, uint64_t offset,
-                                 enum perseus_atomic op, uint64_t operand, uint64_t compare,
-                                 int target)
+static uint64_t apply_here(const struct perseus_pe *pe, uint64_t offset, enum perseus_atomic op,
+                           uint64_t operand, uint64_t compare, int target)
 {
     prs_count_local(pe, target);
     return prs_word_apply((uint64_t *)(void *)(prs_local_heap(pe, target) + offset), op, operand,
@@ -33,13 +32,12 @@ PRS_PUBLIC enum perseus_status perseus_atomic_nbi(struct perseus_pe *pe, uint64_
                                                   int target)
 {
     uint64_t offset = 0;
-    enum perseus_status status =
-        prs_atomic_find(pe, symmetric, op, PERSEUS_ATOMIC_XOR, target, &offset);
+    enum perseus_status status = find_word(pe, symmetric, op, PERSEUS_ATOMIC_XOR, target, &offset);
     if (status != PERSEUS_OK) {
         return status;
     }
     if (prs_local_heap(pe, target) != NULL) {
-        prs_atomic_local(pe, offset, op, operand, 0, target);
+        apply_here(pe, offset, op, operand, 0, target);
         return PERSEUS_OK;
     }
     const struct prs_desc desc = {
@@ -59,12 +57,12 @@ PRS_PUBLIC enum perseus_status perseus_atomic_fetch(struct perseus_pe *pe, uint6
 {
     uint64_t offset = 0;
     enum perseus_status status =
-        prs_atomic_find(pe, symmetric, op, PERSEUS_ATOMIC_COMPARE_SWAP, target, &offset);
+        find_word(pe, symmetric, op, PERSEUS_ATOMIC_COMPARE_SWAP, target, &offset);
     if (status != PERSEUS_OK) {
         return status;
     }
     if (prs_local_heap(pe, target) != NULL) {
-        *out = prs_atomic_local(pe, offset, op, operand, compare, target);
+        *out = apply_here(pe, offset, op, operand, compare, target);
         return PERSEUS_OK;
     }
     const struct prs_desc desc = {

@@ -15,7 +15,7 @@
 #include "core/signal.h"
 #include "core/sync.h"
 
-#define PRS_NO_FENCE (PRS_DESC_ALL_PEERS - 1) /* every member is local */
+#define NO_FENCE (PRS_DESC_ALL_PEERS - 1) /* every member is local */
 
 struct prs_group_member {
     uint64_t signal; /* heap offset */
@@ -42,7 +42,7 @@ struct perseus_signal_group {
 
 /* ---- making one ---- */
 
-static int prs_group_compare(const void *a, const void *b)
+static int compare_members(const void *a, const void *b)
 {
     const struct prs_group_member *x = a, *y = b;
     if (x->target != y->target) {
@@ -54,8 +54,8 @@ static int prs_group_compare(const void *a, const void *b)
     return x->number < y->number ? -1 : 1;
 }
 
-static enum perseus_status prs_group_take_members(struct perseus_signal_group *group,
-                                                  const struct perseus_signal_group_attr *attr)
+static enum perseus_status take_members(struct perseus_signal_group *group,
+                                        const struct perseus_signal_group_attr *attr)
 {
     for (uint32_t i = 0; i < attr->n_members; i++) {
         struct prs_group_member *member = &group->members[i];
@@ -69,14 +69,14 @@ static enum perseus_status prs_group_take_members(struct perseus_signal_group *g
             return status;
         }
     }
-    qsort(group->members, attr->n_members, sizeof *group->members, prs_group_compare);
+    qsort(group->members, attr->n_members, sizeof *group->members, compare_members);
     for (uint32_t i = 0; i < attr->n_members; i++) {
         group->place[group->members[i].number] = i;
     }
     return PERSEUS_OK;
 }
 
-static void prs_group_find_runs(struct perseus_signal_group *group, bool join)
+static void find_runs(struct perseus_signal_group *group, bool join)
 {
     for (uint32_t i = 0; i < group->n_members; i++) {
         const struct prs_group_member *member = &group->members[i];
@@ -90,21 +90,21 @@ static void prs_group_find_runs(struct perseus_signal_group *group, bool join)
 }
 
 /* One peer's fence is enough when it is the only one that is not local. */
-static void prs_group_find_fence(struct perseus_signal_group *group)
+static void find_fence(struct perseus_signal_group *group)
 {
-    group->fence_peer = PRS_NO_FENCE;
+    group->fence_peer = NO_FENCE;
     for (uint32_t i = 0; i < group->n_members; i++) {
         int target = group->members[i].target;
         if (prs_local_heap(group->pe, target) == NULL) {
-            bool is_first = group->fence_peer == PRS_NO_FENCE;
+            bool is_first = group->fence_peer == NO_FENCE;
             bool is_same = group->fence_peer == (uint32_t)target;
             group->fence_peer = is_first || is_same ? (uint32_t)target : PRS_DESC_ALL_PEERS;
         }
     }
 }
 
-static enum perseus_status prs_group_check(const struct perseus_pe *pe,
-                                           const struct perseus_signal_group_attr *attr)
+static enum perseus_status check_attr(const struct perseus_pe *pe,
+                                      const struct perseus_signal_group_attr *attr)
 {
     if (attr->n_members == 0 || attr->members == NULL) {
         return prs_fail(prs_pe_log(pe), PERSEUS_INVALID_ARGUMENT,
@@ -123,7 +123,7 @@ PRS_PUBLIC enum perseus_status
 perseus_signal_group_create(struct perseus_pe *pe, const struct perseus_signal_group_attr *attr,
                             struct perseus_signal_group **out)
 {
-    enum perseus_status status = prs_group_check(pe, attr);
+    enum perseus_status status = check_attr(pe, attr);
     if (status != PERSEUS_OK) {
         return status;
     }
@@ -142,13 +142,13 @@ perseus_signal_group_create(struct perseus_pe *pe, const struct perseus_signal_g
         return prs_fail(prs_pe_log(pe), PERSEUS_OUT_OF_MEMORY,
                         "no memory for a signal group of %u members", attr->n_members);
     }
-    status = prs_group_take_members(group, attr);
+    status = take_members(group, attr);
     if (status != PERSEUS_OK) {
         perseus_signal_group_destroy(group);
         return status;
     }
-    prs_group_find_runs(group, attr->vector);
-    prs_group_find_fence(group);
+    find_runs(group, attr->vector);
+    find_fence(group);
     *out = group;
     return PERSEUS_OK;
 }
@@ -167,10 +167,10 @@ PRS_PUBLIC void perseus_signal_group_destroy(struct perseus_signal_group *group)
 
 /* ---- rounds ---- */
 
-static enum perseus_status prs_group_signal(struct perseus_signal_group *group)
+static enum perseus_status signal_members(struct perseus_signal_group *group)
 {
     enum perseus_status status = PERSEUS_OK;
-    if (group->fence_peer != PRS_NO_FENCE) {
+    if (group->fence_peer != NO_FENCE) {
         status = prs_fence_post(group->pe, group->fence_peer);
     }
     const uint64_t *values = prs_rounds_values(group->rounds);
@@ -188,9 +188,9 @@ static enum perseus_status prs_group_signal(struct perseus_signal_group *group)
 
 /* A leader that cannot submit its signals has waited out the deadline of a full ring, or its job is
  * broken. Some signals may be out, so the round can be neither finished nor begun again. */
-static enum perseus_status prs_group_lead(struct perseus_signal_group *group)
+static enum perseus_status lead_round(struct perseus_signal_group *group)
 {
-    enum perseus_status status = prs_group_signal(group);
+    enum perseus_status status = signal_members(group);
     if (status == PERSEUS_OK) {
         prs_rounds_finish(group->rounds);
     } else {
@@ -201,8 +201,8 @@ static enum perseus_status prs_group_lead(struct perseus_signal_group *group)
 }
 
 /* The member's place, when it may work on its next round. */
-static enum perseus_status prs_group_enter(struct perseus_signal_group *group, uint32_t member,
-                                           uint32_t *out_place)
+static enum perseus_status enter_round(struct perseus_signal_group *group, uint32_t member,
+                                       uint32_t *out_place)
 {
     struct perseus_pe *pe = group->pe;
     if (member >= group->n_members) {
@@ -227,7 +227,7 @@ PRS_PUBLIC enum perseus_status perseus_signal_group_put_more(struct perseus_sign
                                                              const void *src, size_t bytes)
 {
     uint32_t place = 0;
-    enum perseus_status status = prs_group_enter(group, member, &place);
+    enum perseus_status status = enter_round(group, member, &place);
     return status == PERSEUS_OK
                ? perseus_put_nbi(group->pe, dst, src, bytes, group->members[place].target)
                : status;
@@ -242,5 +242,5 @@ PRS_PUBLIC enum perseus_status perseus_signal_group_put(struct perseus_signal_gr
         return status;
     }
     bool leads = prs_rounds_arrive(group->rounds, group->place[member], value);
-    return leads ? prs_group_lead(group) : PERSEUS_OK;
+    return leads ? lead_round(group) : PERSEUS_OK;
 }

@@ -11,11 +11,11 @@ struct prs_heap_change {
     uint64_t bytes;  /* asked for; 0: this is a free */
     uint64_t offset; /* given or freed */
 };
-#define PRS_HEAP_CHANGE_FAILED UINT64_MAX /* offset: there was no room */
+#define CHANGE_FAILED UINT64_MAX /* offset: there was no room */
 
-static enum perseus_status prs_heap_change_check(const struct perseus_pe *pe,
-                                                 const struct prs_heap_change *mine,
-                                                 const struct prs_heap_change *all)
+static enum perseus_status check_same(const struct perseus_pe *pe,
+                                      const struct prs_heap_change *mine,
+                                      const struct prs_heap_change *all)
 {
     for (int other = 0; other < pe->size; other++) {
         if (all[other].bytes != mine->bytes) {
@@ -36,8 +36,7 @@ static enum perseus_status prs_heap_change_check(const struct perseus_pe *pe,
     return PERSEUS_OK;
 }
 
-static enum perseus_status prs_heap_change_agree(struct perseus_pe *pe,
-                                                 const struct prs_heap_change *mine)
+static enum perseus_status agree_on(struct perseus_pe *pe, const struct prs_heap_change *mine)
 {
     struct prs_heap_change *all = calloc((size_t)pe->size, sizeof *all);
     if (all == NULL) {
@@ -48,7 +47,7 @@ static enum perseus_status prs_heap_change_agree(struct perseus_pe *pe,
         status = prs_job_gather(&pe->job, mine, all, sizeof *mine);
     }
     if (status == PERSEUS_OK) {
-        status = prs_heap_change_check(pe, mine, all);
+        status = check_same(pe, mine, all);
     }
     free(all);
     return status;
@@ -60,9 +59,9 @@ PRS_PUBLIC enum perseus_status perseus_malloc(struct perseus_pe *pe, size_t byte
         return prs_fail(prs_pe_log(pe), PERSEUS_INVALID_ARGUMENT,
                         "an allocation of 0 bytes; ask for at least one");
     }
-    struct prs_heap_change change = {.bytes = bytes, .offset = PRS_HEAP_CHANGE_FAILED};
+    struct prs_heap_change change = {.bytes = bytes, .offset = CHANGE_FAILED};
     enum perseus_status taken = prs_heap_take(pe->heap, bytes, &change.offset);
-    enum perseus_status status = prs_heap_change_agree(pe, &change);
+    enum perseus_status status = agree_on(pe, &change);
     if (taken != PERSEUS_OK) {
         return status != PERSEUS_OK
                    ? status
@@ -96,7 +95,7 @@ PRS_PUBLIC enum perseus_status perseus_free(struct perseus_pe *pe, void *symmetr
                         "gave, once",
                         symmetric);
     }
-    status = prs_heap_change_agree(pe, &change);
+    status = agree_on(pe, &change);
     return status == PERSEUS_OK ? prs_heap_give(pe->heap, change.offset) : status;
 }
 

@@ -7,8 +7,8 @@
 #include "core/job/settings.h"
 
 /* A context that can log and knows what it was asked to be, but no peers yet. */
-static enum perseus_status prs_pe_create(const struct perseus_attr *attr,
-                                         struct prs_settings *out_settings, struct perseus_pe **out)
+static enum perseus_status create(const struct perseus_attr *attr,
+                                  struct prs_settings *out_settings, struct perseus_pe **out)
 {
     const struct prs_log early = {
         .fn = attr->log, .user = attr->log_user, .level = attr->log_level, .pe = -1};
@@ -36,7 +36,7 @@ static enum perseus_status prs_pe_create(const struct perseus_attr *attr,
 }
 
 /* Whatever there is of it. */
-static void prs_pe_destroy(struct perseus_pe *pe)
+static void destroy(struct perseus_pe *pe)
 {
     prs_channel_stop(pe->channel);
     prs_buffers_destroy(pe->buffers);
@@ -53,8 +53,7 @@ static void prs_pe_destroy(struct perseus_pe *pe)
 
 /* ---- joining: each step is one that every PE passes or none ---- */
 
-static enum perseus_status prs_pe_make_memory(struct perseus_pe *pe,
-                                              const struct prs_settings *settings)
+static enum perseus_status make_memory(struct perseus_pe *pe, const struct prs_settings *settings)
 {
     enum perseus_status status = prs_heap_create(settings->heap_bytes, prs_pe_log(pe), &pe->heap);
     if (status == PERSEUS_OK) {
@@ -63,7 +62,7 @@ static enum perseus_status prs_pe_make_memory(struct perseus_pe *pe,
     return prs_job_agree(&pe->job, status, "create its symmetric heap");
 }
 
-static enum perseus_status prs_pe_meet(struct perseus_pe *pe, const struct prs_settings *settings)
+static enum perseus_status meet_peers(struct perseus_pe *pe, const struct prs_settings *settings)
 {
     struct prs_identity self;
     prs_identity_fill(settings, pe->heap, &self);
@@ -84,8 +83,7 @@ static enum perseus_status prs_pe_meet(struct perseus_pe *pe, const struct prs_s
     return status;
 }
 
-static enum perseus_status prs_pe_open_channel(struct perseus_pe *pe,
-                                               const struct prs_settings *settings)
+static enum perseus_status open_channel(struct perseus_pe *pe, const struct prs_settings *settings)
 {
     struct prs_contact self = {0};
     struct prs_settings own = *settings;
@@ -112,23 +110,23 @@ static enum perseus_status prs_pe_open_channel(struct perseus_pe *pe,
 
 /* A fabric is opened by every PE as soon as one needs it: a peer that maps its neighbours may still
  * be out of their reach. */
-static enum perseus_status prs_pe_join(struct perseus_pe *pe, const struct prs_settings *settings,
-                                       struct prs_bootstrap *bootstrap)
+static enum perseus_status join_job(struct perseus_pe *pe, const struct prs_settings *settings,
+                                    struct prs_bootstrap *bootstrap)
 {
     pe->rank = bootstrap->rank;
     pe->size = bootstrap->size;
     pe->report.log.pe = bootstrap->rank;
     prs_job_init(&pe->job, bootstrap, prs_pe_log(pe));
-    enum perseus_status status = prs_pe_make_memory(pe, settings);
+    enum perseus_status status = make_memory(pe, settings);
     if (status == PERSEUS_OK) {
-        status = prs_pe_meet(pe, settings);
+        status = meet_peers(pe, settings);
     }
     bool needs_fabric = false;
     if (status == PERSEUS_OK) {
         status = prs_job_any(&pe->job, !pe->peers->all_local, &needs_fabric);
     }
     if (status == PERSEUS_OK && needs_fabric) {
-        status = prs_pe_open_channel(pe, settings);
+        status = open_channel(pe, settings);
     }
     return status;
 }
@@ -138,14 +136,14 @@ enum perseus_status prs_pe_open(const struct perseus_attr *attr, struct prs_boot
 {
     struct prs_settings settings;
     struct perseus_pe *pe = NULL;
-    enum perseus_status status = prs_pe_create(attr, &settings, &pe);
+    enum perseus_status status = create(attr, &settings, &pe);
     if (status != PERSEUS_OK) {
         bootstrap->ops->close(bootstrap);
         return status;
     }
-    status = prs_pe_join(pe, &settings, bootstrap);
+    status = join_job(pe, &settings, bootstrap);
     if (status != PERSEUS_OK) {
-        prs_pe_destroy(pe);
+        destroy(pe);
         return status;
     }
     *out = pe;
@@ -161,7 +159,7 @@ PRS_PUBLIC enum perseus_status perseus_init_attr(const struct perseus_attr *attr
     struct perseus_attr resolved = attr != NULL ? *attr : nothing_asked;
     struct prs_settings settings;
     struct perseus_pe *pe = NULL;
-    enum perseus_status status = prs_pe_create(&resolved, &settings, &pe);
+    enum perseus_status status = create(&resolved, &settings, &pe);
     if (status != PERSEUS_OK) {
         return status;
     }
@@ -169,10 +167,10 @@ PRS_PUBLIC enum perseus_status perseus_init_attr(const struct perseus_attr *attr
     struct prs_bootstrap *bootstrap = NULL;
     status = prs_bootstrap_open(&resolved, prs_pe_log(pe), &bootstrap);
     if (status == PERSEUS_OK) {
-        status = prs_pe_join(pe, &settings, bootstrap);
+        status = join_job(pe, &settings, bootstrap);
     }
     if (status != PERSEUS_OK) {
-        prs_pe_destroy(pe);
+        destroy(pe);
         return status;
     }
     *out = pe;
@@ -193,7 +191,7 @@ PRS_PUBLIC enum perseus_status perseus_finalize(struct perseus_pe *pe)
     }
     enum perseus_status quieted = perseus_quiet(pe);
     enum perseus_status agreed = prs_job_agree(&pe->job, PERSEUS_OK, "finalize");
-    prs_pe_destroy(pe);
+    destroy(pe);
     return quieted != PERSEUS_OK ? quieted : agreed;
 }
 
@@ -201,7 +199,7 @@ PRS_PUBLIC void perseus_abort(struct perseus_pe *pe)
 {
     if (pe != NULL) {
         pe->job.is_broken = true;
-        prs_pe_destroy(pe);
+        destroy(pe);
     }
 }
 

@@ -13,7 +13,7 @@ struct prs_report_thread {
 };
 
 /* Runs when a thread ends: its text goes with it. */
-static void prs_report_forget(void *value)
+static void forget(void *value)
 {
     struct prs_report_thread *entry = value;
     pthread_mutex_lock(&entry->report->texts_mutex);
@@ -26,7 +26,7 @@ static void prs_report_forget(void *value)
 }
 
 /* The calling thread's entry, made on its first error; NULL when there is no memory for it. */
-static struct prs_report_thread *prs_report_entry(struct prs_report *report)
+static struct prs_report_thread *own_entry(struct prs_report *report)
 {
     struct prs_report_thread *entry = pthread_getspecific(report->key);
     if (entry != NULL) {
@@ -49,9 +49,9 @@ static struct prs_report_thread *prs_report_entry(struct prs_report *report)
     return entry;
 }
 
-static void prs_report_keep(struct prs_report *report, const char *text)
+static void keep(struct prs_report *report, const char *text)
 {
-    struct prs_report_thread *entry = prs_report_entry(report);
+    struct prs_report_thread *entry = own_entry(report);
     if (entry != NULL) {
         snprintf(entry->text, sizeof entry->text, "%s", text);
     }
@@ -60,11 +60,11 @@ static void prs_report_keep(struct prs_report *report, const char *text)
     pthread_mutex_unlock(&report->texts_mutex);
 }
 
-static void prs_report_log(void *user, enum perseus_log_level level, const char *text)
+static void take_message(void *user, enum perseus_log_level level, const char *text)
 {
     struct prs_report *report = user;
     if (level == PERSEUS_LOG_ERROR) {
-        prs_report_keep(report, text);
+        keep(report, text);
     }
     if (report->fn != NULL && level <= report->level) {
         pthread_mutex_lock(&report->callback_mutex);
@@ -77,11 +77,11 @@ enum perseus_status prs_report_init(struct prs_report *report, perseus_log_fn fn
                                     enum perseus_log_level level)
 {
     *report = (struct prs_report){.fn = fn, .user = user, .level = level};
-    report->log = (struct prs_log){.fn = prs_report_log, .user = report, .level = level, .pe = -1};
+    report->log = (struct prs_log){.fn = take_message, .user = report, .level = level, .pe = -1};
     if (fn == NULL) {
         report->log.level = PERSEUS_LOG_ERROR; /* errors are kept even when nobody listens */
     }
-    if (pthread_key_create(&report->key, prs_report_forget) != 0) {
+    if (pthread_key_create(&report->key, forget) != 0) {
         return PERSEUS_LIMIT; /* PTHREAD_KEYS_MAX PEs in one process */
     }
     pthread_mutex_init(&report->callback_mutex, NULL);
@@ -110,7 +110,7 @@ const char *prs_report_last(const struct prs_report *report)
 enum perseus_status prs_report_adopt(struct prs_report *report, enum perseus_status status,
                                      const char *format, ...)
 {
-    struct prs_report_thread *entry = prs_report_entry(report);
+    struct prs_report_thread *entry = own_entry(report);
     if (entry == NULL) {
         return status;
     }

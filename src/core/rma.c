@@ -20,7 +20,7 @@ void prs_copy(void *to, const void *from, size_t bytes)
 }
 
 /* One transfer between `symmetric` at the target and `local` here, whichever way `kind` says. */
-struct prs_transfer {
+struct transfer_args {
     enum prs_desc_kind kind; /* PUT or GET */
     const void *symmetric;
     void *local; /* only read by a put */
@@ -28,9 +28,9 @@ struct prs_transfer {
     int target;
 };
 
-static enum perseus_status prs_transfer_find(const struct perseus_pe *pe,
-                                             const struct prs_transfer *transfer,
-                                             struct prs_local *out_local, uint64_t *out_remote)
+static enum perseus_status find_both(const struct perseus_pe *pe,
+                                     const struct transfer_args *transfer,
+                                     struct prs_local *out_local, uint64_t *out_remote)
 {
     bool is_put = transfer->kind == PRS_DESC_PUT;
     enum perseus_status status = prs_find_symmetric(pe, is_put ? "dst" : "src", transfer->symmetric,
@@ -42,8 +42,8 @@ static enum perseus_status prs_transfer_find(const struct perseus_pe *pe,
     return status;
 }
 
-static enum perseus_status prs_transfer_run(struct perseus_pe *pe,
-                                            const struct prs_transfer *transfer, bool is_blocking)
+static enum perseus_status run(struct perseus_pe *pe, const struct transfer_args *transfer,
+                               bool is_blocking)
 {
     enum perseus_status status = prs_check_target(pe, transfer->target);
     if (status != PERSEUS_OK || transfer->bytes == 0) {
@@ -51,7 +51,7 @@ static enum perseus_status prs_transfer_run(struct perseus_pe *pe,
     }
     struct prs_local local = {0};
     uint64_t remote = 0;
-    status = prs_transfer_find(pe, transfer, &local, &remote);
+    status = find_both(pe, transfer, &local, &remote);
     if (status != PERSEUS_OK) {
         return status;
     }
@@ -80,40 +80,40 @@ static enum perseus_status prs_transfer_run(struct perseus_pe *pe,
     return is_blocking && status == PERSEUS_OK ? prs_submit_quiet(pe, desc.peer, what) : status;
 }
 
-static struct prs_transfer prs_transfer_put(void *dst, const void *src, size_t bytes, int target)
+static struct transfer_args put_transfer(void *dst, const void *src, size_t bytes, int target)
 {
-    return (struct prs_transfer){PRS_DESC_PUT, dst, (void *)(uintptr_t)src, bytes, target};
+    return (struct transfer_args){PRS_DESC_PUT, dst, (void *)(uintptr_t)src, bytes, target};
 }
 
-static struct prs_transfer prs_transfer_get(void *dst, const void *src, size_t bytes, int target)
+static struct transfer_args get_transfer(void *dst, const void *src, size_t bytes, int target)
 {
-    return (struct prs_transfer){PRS_DESC_GET, src, dst, bytes, target};
+    return (struct transfer_args){PRS_DESC_GET, src, dst, bytes, target};
 }
 
 PRS_PUBLIC enum perseus_status perseus_put_nbi(struct perseus_pe *pe, void *dst, const void *src,
                                                size_t bytes, int target)
 {
-    const struct prs_transfer transfer = prs_transfer_put(dst, src, bytes, target);
-    return prs_transfer_run(pe, &transfer, false);
+    const struct transfer_args transfer = put_transfer(dst, src, bytes, target);
+    return run(pe, &transfer, false);
 }
 
 PRS_PUBLIC enum perseus_status perseus_put(struct perseus_pe *pe, void *dst, const void *src,
                                            size_t bytes, int target)
 {
-    const struct prs_transfer transfer = prs_transfer_put(dst, src, bytes, target);
-    return prs_transfer_run(pe, &transfer, true);
+    const struct transfer_args transfer = put_transfer(dst, src, bytes, target);
+    return run(pe, &transfer, true);
 }
 
 PRS_PUBLIC enum perseus_status perseus_get_nbi(struct perseus_pe *pe, void *dst, const void *src,
                                                size_t bytes, int target)
 {
-    const struct prs_transfer transfer = prs_transfer_get(dst, src, bytes, target);
-    return prs_transfer_run(pe, &transfer, false);
+    const struct transfer_args transfer = get_transfer(dst, src, bytes, target);
+    return run(pe, &transfer, false);
 }
 
 PRS_PUBLIC enum perseus_status perseus_get(struct perseus_pe *pe, void *dst, const void *src,
                                            size_t bytes, int target)
 {
-    const struct prs_transfer transfer = prs_transfer_get(dst, src, bytes, target);
-    return prs_transfer_run(pe, &transfer, true);
+    const struct transfer_args transfer = get_transfer(dst, src, bytes, target);
+    return run(pe, &transfer, true);
 }

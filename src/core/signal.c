@@ -9,10 +9,10 @@
 #include "core/wait.h"
 #include "fabric/word.h"
 
-#define PRS_VECTOR_DESCS_MAX \
+#define VECTOR_DESCS_MAX \
     33 /* of one vector signal: 1 and its values, on the caller's stack \
         */
-#define PRS_VECTOR_COUNT_MAX ((PRS_VECTOR_DESCS_MAX - 1) * PRS_DESC_VALUES_MAX)
+#define VECTOR_COUNT_MAX ((VECTOR_DESCS_MAX - 1) * PRS_DESC_VALUES_MAX)
 
 enum perseus_status prs_signal_check_op(const struct perseus_pe *pe, enum perseus_signal_op op)
 {
@@ -25,7 +25,7 @@ enum perseus_status prs_signal_check_op(const struct perseus_pe *pe, enum perseu
 }
 
 /* A word of a local heap. */
-static void prs_signal_apply(uint64_t *word, uint64_t value, enum perseus_signal_op op)
+static void apply_here(uint64_t *word, uint64_t value, enum perseus_signal_op op)
 {
     if (op == PERSEUS_SIGNAL_SET) {
         /* Release: with perseus_signal_fetch and perseus_signal_wait_until of the target. */
@@ -40,7 +40,7 @@ enum perseus_status prs_signal_post(struct perseus_pe *pe, uint64_t offset, uint
 {
     unsigned char *heap = prs_local_heap(pe, target);
     if (heap != NULL) {
-        prs_signal_apply((uint64_t *)(void *)(heap + offset), value, op);
+        apply_here((uint64_t *)(void *)(heap + offset), value, op);
         prs_count_local(pe, target);
         return PERSEUS_OK;
     }
@@ -55,14 +55,14 @@ enum perseus_status prs_signal_post(struct perseus_pe *pe, uint64_t offset, uint
     return prs_submit(pe, &desc, 1);
 }
 
-/* At most PRS_VECTOR_COUNT_MAX values, as one descriptor and its values. */
-static enum perseus_status prs_signal_push_vector(struct perseus_pe *pe, uint64_t offset,
-                                                  const uint64_t *values, size_t count, int target)
+/* At most VECTOR_COUNT_MAX values, as one descriptor and its values. */
+static enum perseus_status push_vector(struct perseus_pe *pe, uint64_t offset,
+                                       const uint64_t *values, size_t count, int target)
 {
     union {
         struct prs_desc desc;
         struct prs_desc_values values;
-    } parts[PRS_VECTOR_DESCS_MAX];
+    } parts[VECTOR_DESCS_MAX];
     uint32_t n = 0;
     parts[n++].desc = (struct prs_desc){
         .kind = PRS_DESC_SIGNAL_VECTOR,
@@ -92,17 +92,17 @@ enum perseus_status prs_signal_post_vector(struct perseus_pe *pe, uint64_t offse
     if (heap != NULL) {
         uint64_t *words = (uint64_t *)(void *)(heap + offset);
         for (size_t i = 0; i < count; i++) {
-            prs_signal_apply(&words[i], values[i], PERSEUS_SIGNAL_SET);
+            apply_here(&words[i], values[i], PERSEUS_SIGNAL_SET);
         }
         prs_count_local(pe, target);
         return PERSEUS_OK;
     }
     size_t channel_max = prs_channel_vector_max(pe->channel);
-    size_t some_max = channel_max < PRS_VECTOR_COUNT_MAX ? channel_max : PRS_VECTOR_COUNT_MAX;
+    size_t some_max = channel_max < VECTOR_COUNT_MAX ? channel_max : VECTOR_COUNT_MAX;
     enum perseus_status status = PERSEUS_OK;
     while (count > 0 && status == PERSEUS_OK) {
         size_t some = count < some_max ? count : some_max;
-        status = prs_signal_push_vector(pe, offset, values, some, target);
+        status = push_vector(pe, offset, values, some, target);
         offset += some * sizeof(uint64_t);
         values += some;
         count -= some;
@@ -114,7 +114,7 @@ enum perseus_status prs_signal_post_vector(struct perseus_pe *pe, uint64_t offse
 
 /* What does not fit into one put with signal becomes puts, a fence and a signal: submits all but
  * the signal, and leaves that in *desc. */
-static enum perseus_status prs_put_signal_split(struct perseus_pe *pe, struct prs_desc *desc)
+static enum perseus_status split(struct perseus_pe *pe, struct prs_desc *desc)
 {
     enum perseus_status status = PERSEUS_OK;
     if (desc->bytes > 0 && desc->bytes <= pe->message_bytes_max) {
@@ -134,9 +134,9 @@ static enum perseus_status prs_put_signal_split(struct perseus_pe *pe, struct pr
     return status;
 }
 
-static enum perseus_status prs_put_signal(struct perseus_pe *pe, void *dst, const void *src,
-                                          size_t bytes, uint64_t *signal, uint64_t value,
-                                          enum perseus_signal_op op, int target, bool is_blocking)
+static enum perseus_status put_signal(struct perseus_pe *pe, void *dst, const void *src,
+                                      size_t bytes, uint64_t *signal, uint64_t value,
+                                      enum perseus_signal_op op, int target, bool is_blocking)
 {
     uint64_t remote = 0, signal_offset = 0;
     struct prs_local local = {0};
@@ -175,7 +175,7 @@ static enum perseus_status prs_put_signal(struct perseus_pe *pe, void *dst, cons
         .signal = signal_offset,
         .value = value,
     };
-    status = prs_put_signal_split(pe, &desc);
+    status = split(pe, &desc);
     if (status != PERSEUS_OK) {
         return status;
     }
@@ -188,14 +188,14 @@ PRS_PUBLIC enum perseus_status perseus_put_signal_nbi(struct perseus_pe *pe, voi
                                                       uint64_t *signal, uint64_t value,
                                                       enum perseus_signal_op op, int target)
 {
-    return prs_put_signal(pe, dst, src, bytes, signal, value, op, target, false);
+    return put_signal(pe, dst, src, bytes, signal, value, op, target, false);
 }
 
 PRS_PUBLIC enum perseus_status perseus_put_signal(struct perseus_pe *pe, void *dst, const void *src,
                                                   size_t bytes, uint64_t *signal, uint64_t value,
                                                   enum perseus_signal_op op, int target)
 {
-    return prs_put_signal(pe, dst, src, bytes, signal, value, op, target, true);
+    return put_signal(pe, dst, src, bytes, signal, value, op, target, true);
 }
 
 PRS_PUBLIC enum perseus_status perseus_signal_op(struct perseus_pe *pe, uint64_t *signal,
@@ -231,7 +231,7 @@ PRS_PUBLIC enum perseus_status perseus_signal_set_vector(struct perseus_pe *pe, 
                                 : status;
 }
 
-static bool prs_compare(uint64_t seen, enum perseus_cmp cmp, uint64_t value)
+static bool compare(uint64_t seen, enum perseus_cmp cmp, uint64_t value)
 {
     switch (cmp) {
     case PERSEUS_CMP_EQ:
@@ -264,7 +264,7 @@ PRS_PUBLIC enum perseus_status perseus_signal_wait_until(struct perseus_pe *pe,
         return status;
     }
     uint64_t seen = perseus_signal_fetch(signal);
-    if (!prs_compare(seen, cmp, value)) {
+    if (!compare(seen, cmp, value)) {
         struct prs_wait wait = prs_wait_begin(pe, timeout_ms);
         do {
             if (status != PERSEUS_OK) {
@@ -276,7 +276,7 @@ PRS_PUBLIC enum perseus_status perseus_signal_wait_until(struct perseus_pe *pe,
             }
             status = prs_wait_step(&wait);
             seen = perseus_signal_fetch(signal);
-        } while (!prs_compare(seen, cmp, value));
+        } while (!compare(seen, cmp, value));
     }
     if (out != NULL) {
         *out = seen;
@@ -286,6 +286,6 @@ PRS_PUBLIC enum perseus_status perseus_signal_wait_until(struct perseus_pe *pe,
 
 PRS_PUBLIC uint64_t perseus_signal_fetch(const uint64_t *signal)
 {
-    /* Acquire: with the releases of prs_signal_apply and of the fabrics' signal writes. */
+    /* Acquire: with the releases of apply_here and of the fabrics' signal writes. */
     return __atomic_load_n(signal, __ATOMIC_ACQUIRE);
 }

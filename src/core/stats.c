@@ -2,7 +2,7 @@
 #include "base/export.h"
 #include "core/address.h"
 
-static uint64_t prs_stats_local_ops(const struct perseus_pe *pe, int target)
+static uint64_t local_ops(const struct perseus_pe *pe, int target)
 {
     /* Relaxed, like its writers: a snapshot. */
     return atomic_load_explicit(&pe->peers->peer[target].local_ops, memory_order_relaxed);
@@ -21,7 +21,7 @@ PRS_PUBLIC enum perseus_status perseus_stats(struct perseus_pe *pe, int target,
         prs_channel_stats(pe->channel, is_all ? PRS_ORDER_ALL_PEERS : (uint32_t)target, &stats);
     }
     for (int peer = is_all ? 0 : target; peer <= (is_all ? pe->size - 1 : target); peer++) {
-        stats.local_ops += prs_stats_local_ops(pe, peer);
+        stats.local_ops += local_ops(pe, peer);
     }
     *out = stats;
     return PERSEUS_OK;

@@ -3,8 +3,8 @@
 
 #include "core/wait.h"
 
-static enum perseus_status prs_submit_until(struct prs_wait *wait, const struct prs_desc *descs,
-                                            uint32_t n)
+static enum perseus_status push_until(struct prs_wait *wait, const struct prs_desc *descs,
+                                      uint32_t n)
 {
     struct prs_channel *channel = wait->pe->channel;
     enum perseus_status status = PERSEUS_OK;
@@ -25,10 +25,10 @@ enum perseus_status prs_submit(struct perseus_pe *pe, const struct prs_desc *des
         return PERSEUS_OK; /* the usual case reads no clock */
     }
     struct prs_wait wait = prs_wait_begin(pe, pe->timeout_ms);
-    return prs_submit_until(&wait, descs, n);
+    return push_until(&wait, descs, n);
 }
 
-static enum perseus_status prs_submit_take_ticket(struct prs_wait *wait, uint32_t *out_ticket)
+static enum perseus_status take_ticket(struct prs_wait *wait, uint32_t *out_ticket)
 {
     struct prs_tickets *tickets = prs_channel_tickets(wait->pe->channel);
     enum perseus_status status = PERSEUS_OK;
@@ -42,8 +42,8 @@ static enum perseus_status prs_submit_take_ticket(struct prs_wait *wait, uint32_
 }
 
 /* The proxy logged the error when it saw it: here it only becomes this thread's last error. */
-static enum perseus_status prs_submit_failed(struct perseus_pe *pe, enum perseus_status status,
-                                             uint32_t peer, const char *what)
+static enum perseus_status report_failed(struct perseus_pe *pe, enum perseus_status status,
+                                         uint32_t peer, const char *what)
 {
     if (peer == PRS_DESC_ALL_PEERS) {
         return prs_report_adopt(&pe->report, status, "PE %d: %s: %s", pe->rank, what,
@@ -53,9 +53,8 @@ static enum perseus_status prs_submit_failed(struct perseus_pe *pe, enum perseus
                             perseus_status_string(status));
 }
 
-static enum perseus_status prs_submit_gave_up(const struct prs_wait *wait,
-                                              enum perseus_status status, uint32_t peer,
-                                              const char *what)
+static enum perseus_status report_given_up(const struct prs_wait *wait, enum perseus_status status,
+                                           uint32_t peer, const char *what)
 {
     if (peer == PRS_DESC_ALL_PEERS) {
         return prs_wait_fail(wait, status, "%s", what);
@@ -68,11 +67,11 @@ enum perseus_status prs_submit_and_wait(struct perseus_pe *pe, struct prs_desc d
 {
     struct prs_tickets *tickets = prs_channel_tickets(pe->channel);
     struct prs_wait wait = prs_wait_begin(pe, pe->timeout_ms);
-    enum perseus_status status = prs_submit_take_ticket(&wait, &desc.ticket);
+    enum perseus_status status = take_ticket(&wait, &desc.ticket);
     if (status != PERSEUS_OK) {
         return status;
     }
-    status = prs_submit_until(&wait, &desc, 1);
+    status = push_until(&wait, &desc, 1);
     if (status != PERSEUS_OK) {
         prs_ticket_give_back(tickets, desc.ticket);
         return status;
@@ -82,12 +81,12 @@ enum perseus_status prs_submit_and_wait(struct perseus_pe *pe, struct prs_desc d
     while (!prs_ticket_poll(tickets, desc.ticket, &outcome, &result)) {
         if (status != PERSEUS_OK) {
             prs_ticket_abandon(tickets, desc.ticket);
-            return prs_submit_gave_up(&wait, status, desc.peer, what);
+            return report_given_up(&wait, status, desc.peer, what);
         }
         status = prs_wait_step(&wait);
     }
     if (outcome != PERSEUS_OK) {
-        return prs_submit_failed(pe, outcome, desc.peer, what);
+        return report_failed(pe, outcome, desc.peer, what);
     }
     if (out_result != NULL) {
         *out_result = result;

@@ -37,8 +37,8 @@ PRS_PUBLIC enum perseus_status perseus_quiet(struct perseus_pe *pe)
 }
 
 /* Waits for `epoch` in this round's word, which `source` alone writes. */
-static enum perseus_status prs_barrier_await(struct perseus_pe *pe, struct prs_wait *wait,
-                                             uint32_t round, uint64_t epoch, int source)
+static enum perseus_status await_round(struct perseus_pe *pe, struct prs_wait *wait, uint32_t round,
+                                       uint64_t epoch, int source)
 {
     const uint64_t *word = (const uint64_t *)(const void *)(pe->heap->base + prs_heap_word(round));
     enum perseus_status status = PERSEUS_OK;
@@ -71,7 +71,7 @@ PRS_PUBLIC enum perseus_status perseus_barrier_all(struct perseus_pe *pe)
         int source = (int)(((uint32_t)pe->rank + (uint32_t)pe->size - step) % (uint32_t)pe->size);
         status = prs_signal_post(pe, prs_heap_word(round), epoch, PERSEUS_SIGNAL_SET, target);
         if (status == PERSEUS_OK) {
-            status = prs_barrier_await(pe, &wait, round, epoch, source);
+            status = await_round(pe, &wait, round, epoch, source);
         }
         round++;
     }

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <time.h>
 
-#define PRS_WAIT_SPIN_STEPS  200
-#define PRS_WAIT_YIELD_STEPS 100
-#define PRS_WAIT_SLEEP_NS    50000
-#define PRS_WAIT_CHECK_NS    10000000u
+#define SPIN_STEPS  200
+#define YIELD_STEPS 100
+#define SLEEP_NS    50000
+#define CHECK_NS    10000000u
 
 struct prs_wait prs_wait_begin(struct perseus_pe *pe, uint32_t timeout_ms)
 {
@@ -19,12 +19,12 @@ struct prs_wait prs_wait_begin(struct perseus_pe *pe, uint32_t timeout_ms)
         .timeout_ms = timeout_ms,
         .deadline_ns =
             timeout_ms == PERSEUS_NO_TIMEOUT ? UINT64_MAX : now + (uint64_t)timeout_ms * 1000000u,
-        .next_check_ns = now + PRS_WAIT_CHECK_NS,
+        .next_check_ns = now + CHECK_NS,
         .lost_pe = -1,
     };
 }
 
-static enum perseus_status prs_wait_check(struct prs_wait *wait)
+static enum perseus_status check_health(struct prs_wait *wait)
 {
     struct perseus_pe *pe = wait->pe;
     enum perseus_status status = prs_job_health(&pe->job, &wait->lost_pe);
@@ -37,13 +37,13 @@ static enum perseus_status prs_wait_check(struct prs_wait *wait)
 enum perseus_status prs_wait_step(struct prs_wait *wait)
 {
     wait->steps++;
-    if (wait->timeout_ms != 0 && wait->steps <= PRS_WAIT_SPIN_STEPS) {
+    if (wait->timeout_ms != 0 && wait->steps <= SPIN_STEPS) {
         return PERSEUS_OK;
     }
     uint64_t now = prs_clock_now_ns(&wait->pe->clock);
     if (now >= wait->next_check_ns) {
-        wait->next_check_ns = now + PRS_WAIT_CHECK_NS;
-        enum perseus_status status = prs_wait_check(wait);
+        wait->next_check_ns = now + CHECK_NS;
+        enum perseus_status status = check_health(wait);
         if (status != PERSEUS_OK) {
             return status;
         }
@@ -51,13 +51,13 @@ enum perseus_status prs_wait_step(struct prs_wait *wait)
     if (now >= wait->deadline_ns) {
         return PERSEUS_TIMEOUT;
     }
-    if (wait->steps <= PRS_WAIT_SPIN_STEPS + PRS_WAIT_YIELD_STEPS) {
+    if (wait->steps <= SPIN_STEPS + YIELD_STEPS) {
         sched_yield();
     } else {
         if (wait->pe->channel != NULL) {
             prs_channel_attend(wait->pe->channel);
         }
-        nanosleep(&(struct timespec){.tv_nsec = PRS_WAIT_SLEEP_NS}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
     }
     return PERSEUS_OK;
 }

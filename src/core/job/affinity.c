@@ -6,7 +6,7 @@
 
 /* Reads "a" or "a-b" and a comma behind it; returns where the next range begins, NULL if malformed
  * or at the end. */
-static const char *prs_affinity_range(const char *text, long *out_first, long *out_last)
+static const char *next_range(const char *text, long *out_first, long *out_last)
 {
     if (*text < '0' || *text > '9') {
         return NULL;
@@ -25,14 +25,14 @@ static const char *prs_affinity_range(const char *text, long *out_first, long *o
 bool prs_affinity_pick(const char *list, unsigned index, int *out_cpu)
 {
     long first, last, count = 0;
-    for (const char *at = list; (at = prs_affinity_range(at, &first, &last)) != NULL;) {
+    for (const char *at = list; (at = next_range(at, &first, &last)) != NULL;) {
         count += last - first + 1;
     }
     if (count == 0) {
         return false;
     }
     long wanted = (long)(index % (unsigned long)count);
-    for (const char *at = list; (at = prs_affinity_range(at, &first, &last)) != NULL;) {
+    for (const char *at = list; (at = next_range(at, &first, &last)) != NULL;) {
         if (wanted <= last - first) {
             *out_cpu = (int)(first + wanted);
             return true;

@@ -5,13 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
-static uint32_t prs_identity_version(void)
+static uint32_t own_version(void)
 {
     return PERSEUS_VERSION_MAJOR << 16 | PERSEUS_VERSION_MINOR << 8 | PERSEUS_VERSION_PATCH;
 }
 
 /* The boot id tells hosts apart even when they share a name; the name is for kernels without it. */
-static void prs_identity_host(char out[PRS_HOST_BYTES])
+static void read_host(char out[PRS_HOST_BYTES])
 {
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     ssize_t length = fd >= 0 ? read(fd, out, PRS_HOST_BYTES - 1) : -1;
@@ -27,7 +27,7 @@ void prs_identity_fill(const struct prs_settings *settings, struct prs_heap *hea
                        struct prs_identity *out)
 {
     memset(out, 0, sizeof *out);
-    out->version = prs_identity_version();
+    out->version = own_version();
     out->pes_per_node = settings->pes_per_node;
     out->heap_bytes = settings->heap_bytes;
     out->device = heap->device;
@@ -35,7 +35,7 @@ void prs_identity_fill(const struct prs_settings *settings, struct prs_heap *hea
     out->pid = (int32_t)getpid();
     out->fd = heap->fd;
     out->heap = (uintptr_t)heap;
-    prs_identity_host(out->host);
+    read_host(out->host);
 }
 
 enum perseus_status prs_identity_check(const struct prs_identity *all, int size,

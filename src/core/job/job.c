@@ -29,7 +29,7 @@ enum perseus_status prs_job_gather(struct prs_job *job, const void *send, void *
 }
 
 /* A number of every PE, in an array the caller frees. */
-static enum perseus_status prs_job_gather_numbers(struct prs_job *job, int32_t own, int32_t **out)
+static enum perseus_status gather_numbers(struct prs_job *job, int32_t own, int32_t **out)
 {
     int32_t *all = calloc((size_t)job->bootstrap->size, sizeof *all);
     if (all == NULL) {
@@ -49,7 +49,7 @@ static enum perseus_status prs_job_gather_numbers(struct prs_job *job, int32_t o
 enum perseus_status prs_job_agree(struct prs_job *job, enum perseus_status own, const char *step)
 {
     int32_t *all = NULL;
-    enum perseus_status status = prs_job_gather_numbers(job, (int32_t)own, &all);
+    enum perseus_status status = gather_numbers(job, (int32_t)own, &all);
     if (own != PERSEUS_OK || status != PERSEUS_OK) {
         free(all);
         return own != PERSEUS_OK ? own : status;
@@ -70,7 +70,7 @@ enum perseus_status prs_job_agree(struct prs_job *job, enum perseus_status own, 
 enum perseus_status prs_job_any(struct prs_job *job, bool own, bool *out_any)
 {
     int32_t *all = NULL;
-    enum perseus_status status = prs_job_gather_numbers(job, own, &all);
+    enum perseus_status status = gather_numbers(job, own, &all);
     if (status != PERSEUS_OK) {
         return status;
     }

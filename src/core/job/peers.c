@@ -11,8 +11,7 @@
 #include <unistd.h>
 
 /* Nodes are numbered in order of their first PE. */
-static enum perseus_status prs_peers_number_nodes(struct prs_peers *peers,
-                                                  const struct prs_identity *all)
+static enum perseus_status number_nodes(struct prs_peers *peers, const struct prs_identity *all)
 {
     if (all[0].pes_per_node != 0) {
         for (int pe = 0; pe < peers->size; pe++) {
@@ -40,7 +39,7 @@ static enum perseus_status prs_peers_number_nodes(struct prs_peers *peers,
     return PERSEUS_OK;
 }
 
-static void prs_peer_share(struct prs_peer *peer, const struct prs_identity *identity)
+static void share_heap(struct prs_peer *peer, const struct prs_identity *identity)
 {
     peer->shared = prs_heap_share((struct prs_heap *)(uintptr_t)identity->heap);
     peer->base = peer->shared->base;
@@ -50,7 +49,7 @@ static void prs_peer_share(struct prs_peer *peer, const struct prs_identity *ide
  * number may mean another process here (containers), so the object's identity is checked before
  * anything is opened; and if it is this process that holds the object, the PE is one of this
  * process. */
-static void prs_peer_map(struct prs_peer *peer, const struct prs_identity *identity, size_t bytes)
+static void map_heap(struct prs_peer *peer, const struct prs_identity *identity, size_t bytes)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)identity->pid, (int)identity->fd);
@@ -64,7 +63,7 @@ static void prs_peer_map(struct prs_peer *peer, const struct prs_identity *ident
         return;
     }
     if (identity->pid == getpid()) {
-        prs_peer_share(peer, identity);
+        share_heap(peer, identity);
         return;
     }
     int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -78,8 +77,8 @@ static void prs_peer_map(struct prs_peer *peer, const struct prs_identity *ident
     peer->base = base != MAP_FAILED ? base : NULL;
 }
 
-static void prs_peers_map_local(struct prs_peers *peers, const struct prs_identity *all,
-                                const struct prs_log *log)
+static void map_local(struct prs_peers *peers, const struct prs_identity *all,
+                      const struct prs_log *log)
 {
     const struct prs_identity *self = &all[peers->self];
     peers->all_local = true;
@@ -88,9 +87,9 @@ static void prs_peers_map_local(struct prs_peers *peers, const struct prs_identi
         bool is_here = memcmp(all[pe].host, self->host, PRS_HOST_BYTES) == 0;
         peers->on_host += is_here;
         if (pe == peers->self) {
-            prs_peer_share(peer, self);
+            share_heap(peer, self);
         } else if (peer->node == peers->peer[peers->self].node && is_here) {
-            prs_peer_map(peer, &all[pe], peers->heap_bytes);
+            map_heap(peer, &all[pe], peers->heap_bytes);
             if (peer->base == NULL) {
                 prs_log(log, PERSEUS_LOG_INFO,
                         "cannot map the heap of PE %d of this node (%s); it is reached through the "
@@ -112,11 +111,11 @@ enum perseus_status prs_peers_create(const struct prs_identity *all, int self, i
         peers->size = size;
         peers->heap_bytes = heap_bytes;
     }
-    if (peers == NULL || prs_peers_number_nodes(peers, all) != PERSEUS_OK) {
+    if (peers == NULL || number_nodes(peers, all) != PERSEUS_OK) {
         free(peers);
         return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for the records of %d PEs", size);
     }
-    prs_peers_map_local(peers, all, log);
+    map_local(peers, all, log);
     *out = peers;
     return PERSEUS_OK;
 }

@@ -15,7 +15,7 @@ struct prs_allocator {
     struct prs_block *first;
 };
 
-static struct prs_block *prs_block_create(size_t offset, size_t bytes, struct prs_block *next)
+static struct prs_block *create_block(size_t offset, size_t bytes, struct prs_block *next)
 {
     struct prs_block *block = malloc(sizeof *block);
     if (block != NULL) {
@@ -30,7 +30,7 @@ enum perseus_status prs_allocator_create(size_t bytes, struct prs_allocator **ou
     if (allocator == NULL) {
         return PERSEUS_OUT_OF_MEMORY;
     }
-    allocator->first = prs_block_create(0, bytes, NULL);
+    allocator->first = create_block(0, bytes, NULL);
     if (allocator->first == NULL) {
         free(allocator);
         return PERSEUS_OUT_OF_MEMORY;
@@ -68,7 +68,7 @@ enum perseus_status prs_allocator_take(struct prs_allocator *allocator, size_t b
     }
     if (block->bytes > bytes) {
         struct prs_block *rest =
-            prs_block_create(block->offset + bytes, block->bytes - bytes, block->next);
+            create_block(block->offset + bytes, block->bytes - bytes, block->next);
         if (rest == NULL) {
             return PERSEUS_OUT_OF_MEMORY;
         }
@@ -81,7 +81,7 @@ enum perseus_status prs_allocator_take(struct prs_allocator *allocator, size_t b
 }
 
 /* Takes the free block behind `block` into it. */
-static void prs_block_absorb_next(struct prs_block *block)
+static void absorb_next(struct prs_block *block)
 {
     struct prs_block *next = block->next;
     block->bytes += next->bytes;
@@ -101,10 +101,10 @@ enum perseus_status prs_allocator_give(struct prs_allocator *allocator, size_t o
     }
     block->is_used = false;
     if (block->next != NULL && !block->next->is_used) {
-        prs_block_absorb_next(block);
+        absorb_next(block);
     }
     if (before != NULL && !before->is_used) {
-        prs_block_absorb_next(before);
+        absorb_next(before);
     }
     return PERSEUS_OK;
 }

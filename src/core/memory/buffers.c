@@ -36,7 +36,7 @@ enum perseus_status prs_buffers_create(const struct prs_log *log, struct prs_buf
     return PERSEUS_OK;
 }
 
-static void prs_buffers_close_region(struct prs_buffers *buffers, uint16_t window)
+static void close_region(struct prs_buffers *buffers, uint16_t window)
 {
     struct prs_region *region =
         atomic_exchange_explicit(&buffers->regions[window], NULL, memory_order_relaxed);
@@ -51,7 +51,7 @@ void prs_buffers_destroy(struct prs_buffers *buffers)
         return;
     }
     for (uint32_t i = 0; i < buffers->n; i++) {
-        prs_buffers_close_region(buffers, buffers->sorted[i].window);
+        close_region(buffers, buffers->sorted[i].window);
     }
     pthread_rwlock_destroy(&buffers->lock);
     free(buffers);
@@ -65,7 +65,7 @@ void prs_buffers_set_fabric(struct prs_buffers *buffers, struct prs_fabric *fabr
 }
 
 /* Number of buffers that begin at or below address. */
-static uint32_t prs_buffers_rank(const struct prs_buffers *buffers, uintptr_t address)
+static uint32_t rank_of(const struct prs_buffers *buffers, uintptr_t address)
 {
     uint32_t low = 0, high = buffers->n;
     while (low < high) {
@@ -79,7 +79,7 @@ static uint32_t prs_buffers_rank(const struct prs_buffers *buffers, uintptr_t ad
     return low;
 }
 
-static uint16_t prs_buffers_free_window(const struct prs_buffers *buffers)
+static uint16_t free_window(const struct prs_buffers *buffers)
 {
     uint32_t window = 1;
     while (buffers->is_used[window]) {
@@ -89,10 +89,10 @@ static uint16_t prs_buffers_free_window(const struct prs_buffers *buffers)
 }
 
 /* Under the write lock. */
-static enum perseus_status prs_buffers_insert(struct prs_buffers *buffers, void *base, size_t bytes)
+static enum perseus_status insert(struct prs_buffers *buffers, void *base, size_t bytes)
 {
     uintptr_t address = (uintptr_t)base;
-    uint32_t at = prs_buffers_rank(buffers, address);
+    uint32_t at = rank_of(buffers, address);
     const struct prs_buffer *before = at > 0 ? &buffers->sorted[at - 1] : NULL;
     const struct prs_buffer *after = at < buffers->n ? &buffers->sorted[at] : NULL;
     if ((before != NULL && address - before->base < before->bytes) ||
@@ -107,7 +107,7 @@ static enum perseus_status prs_buffers_insert(struct prs_buffers *buffers, void 
                         "%d buffers are registered, which is the most; register fewer, larger ones",
                         PRS_BUFFERS_MAX - 1);
     }
-    uint16_t window = prs_buffers_free_window(buffers);
+    uint16_t window = free_window(buffers);
     if (buffers->fabric != NULL) {
         struct prs_region *region = NULL;
         enum perseus_status status = buffers->fabric->ops->region_register(
@@ -129,7 +129,7 @@ static enum perseus_status prs_buffers_insert(struct prs_buffers *buffers, void 
 enum perseus_status prs_buffers_add(struct prs_buffers *buffers, void *base, size_t bytes)
 {
     pthread_rwlock_wrlock(&buffers->lock);
-    enum perseus_status status = prs_buffers_insert(buffers, base, bytes);
+    enum perseus_status status = insert(buffers, base, bytes);
     pthread_rwlock_unlock(&buffers->lock);
     return status;
 }
@@ -137,7 +137,7 @@ enum perseus_status prs_buffers_add(struct prs_buffers *buffers, void *base, siz
 bool prs_buffers_has(struct prs_buffers *buffers, const void *base)
 {
     pthread_rwlock_rdlock(&buffers->lock);
-    uint32_t rank = prs_buffers_rank(buffers, (uintptr_t)base);
+    uint32_t rank = rank_of(buffers, (uintptr_t)base);
     bool has = rank > 0 && buffers->sorted[rank - 1].base == (uintptr_t)base;
     pthread_rwlock_unlock(&buffers->lock);
     return has;
@@ -147,10 +147,10 @@ enum perseus_status prs_buffers_remove(struct prs_buffers *buffers, const void *
 {
     enum perseus_status status = PERSEUS_INVALID_ARGUMENT;
     pthread_rwlock_wrlock(&buffers->lock);
-    uint32_t rank = prs_buffers_rank(buffers, (uintptr_t)base);
+    uint32_t rank = rank_of(buffers, (uintptr_t)base);
     if (rank > 0 && buffers->sorted[rank - 1].base == (uintptr_t)base) {
         uint16_t window = buffers->sorted[rank - 1].window;
-        prs_buffers_close_region(buffers, window);
+        close_region(buffers, window);
         buffers->is_used[window] = false;
         memmove(&buffers->sorted[rank - 1], &buffers->sorted[rank],
                 (buffers->n - rank) * sizeof buffers->sorted[0]);
@@ -166,7 +166,7 @@ bool prs_buffers_find(struct prs_buffers *buffers, const void *address, size_t b
 {
     bool found = false;
     pthread_rwlock_rdlock(&buffers->lock);
-    uint32_t rank = prs_buffers_rank(buffers, (uintptr_t)address);
+    uint32_t rank = rank_of(buffers, (uintptr_t)address);
     if (rank > 0) {
         const struct prs_buffer *buffer = &buffers->sorted[rank - 1];
         size_t offset = (uintptr_t)address - buffer->base;
@@ -185,6 +185,6 @@ struct prs_region *prs_buffers_region(const struct prs_buffers *buffers, uint16_
     if (window >= PRS_BUFFERS_MAX) {
         return NULL;
     }
-    /* Acquire: with prs_buffers_insert. */
+    /* Acquire: with insert. */
     return atomic_load_explicit(&buffers->regions[window], memory_order_acquire);
 }

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* Seals keep every mapping safe: nobody can shrink the object under a peer's feet. */
-static bool prs_heap_map(struct prs_heap *heap)
+static bool map_object(struct prs_heap *heap)
 {
     struct stat info;
     heap->fd = memfd_create("perseus-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -41,7 +41,7 @@ enum perseus_status prs_heap_create(size_t bytes, const struct prs_log *log, str
     heap->bytes = PRS_HEAP_RESERVED + bytes;
     heap->touched_bytes = PRS_HEAP_RESERVED;
     enum perseus_status status = prs_allocator_create(bytes, &heap->allocator);
-    if (status == PERSEUS_OK && !prs_heap_map(heap)) {
+    if (status == PERSEUS_OK && !map_object(heap)) {
         status = PERSEUS_OUT_OF_MEMORY;
     }
     if (status != PERSEUS_OK) {
