@@ -1,36 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fabric/fabric.h: the contract between Perseus and whatever moves bytes.
+ * fabric/fabric.h: the contract between Perseus and whatever moves bytes. Every back end is written
+ * from this page. To add one: docs/adding-a-fabric.md. The one to read first: loopback/.
  *
  * Objects
- *   fabric    an opened provider with its *granted* capability report, immutable after open.
+ *   fabric    an opened provider with its *granted* capability report, immutable after open
  *   endpoint  one submission context, used by one thread at a time. The first endpoint of a fabric
- * is the one that peers reach (target events arrive there). peer      small integer at an endpoint,
- * made by connecting to an address blob. lane      one ordered connection to a peer; order and
- * fence flags hold within (peer, lane) only. region    registered local memory; exports a
- * self-contained blob of at most PRS_BLOB_MAX bytes. remote    a peer's region as imported at one
- * endpoint for one peer.
+ *             is the one that peers reach: target events arrive there
+ *   peer      a small integer at an endpoint, made by connecting to an address blob
+ *   lane      one ordered connection to a peer; order and fence flags hold within (peer, lane) only
+ *   region    registered local memory; exports a self-contained blob of at most PRS_BLOB_MAX bytes
+ *   remote    a peer's region, as imported at one endpoint for one peer
  *
- * Promises, for every back end
- *   - post: OK, AGAIN or an error. On AGAIN *nothing* happened and the same operation may be posted
- * again unchanged. The operation struct is copied or consumed before return; inline values too. An
- * OK post of a tracked operation yields exactly one completion event with its cookie.
- *   - Completed means: source reusable, and with caps.completion == PRS_COMPLETION_DELIVERED the
- * data is visible at the target to anything posted afterwards by any path.
- *   - Within (peer, lane) only the order in caps.order is kept. A granted FENCE flag holds the
- * operation, and everything posted after it in caps.fence_scope, until all earlier ones there have
- * completed.
- *   - An error completion ends that peer: later posts give PEER_LOST, other peers live on.
- *   - Regions are registered and closed by any thread, also while others work at endpoints of the
- *     fabric; a region is at rest when it is closed.
- *   - poll never blocks and does bounded work; it also drives the provider's progress.
- *   - endpoint_close with work in flight is allowed: everything outstanding completes as CANCELED,
- * locally (no event is delivered after close).
- *   - A signal word read with acquire by the target makes the payload ordered before it readable.
- *   - No back end starts threads, reads the wall clock or logs outside the log it was given, except
- * where its library does.
+ * Promises of every back end
  *
- * Adding a back end: docs/adding-a-fabric.md. The one to read first: loopback/.
+ *   Post. The answer is OK, AGAIN or an error. On AGAIN *nothing* happened, and the same operation
+ *   may be posted again unchanged. The operation's struct and its inline values are copied or
+ *   consumed before post returns. A tracked operation whose post was OK yields exactly one
+ *   completion event, with its cookie.
+ *
+ *   Completed. The source is reusable. With caps.completion == PRS_COMPLETION_DELIVERED the data is
+ *   also visible at the target to whatever is posted afterwards, by any path.
+ *
+ *   Order. Within (peer, lane) only what caps.order says is kept. A granted FENCE flag holds the
+ *   operation, and all that is posted behind it in caps.fence_scope, until all that was posted
+ *   before it there has completed.
+ *
+ *   Failure. An error completion ends its peer: nothing that was posted behind it takes effect
+ *   there, later posts give PEER_LOST, other peers live on.
+ *
+ *   Poll. It never blocks and does bounded work. It also drives the provider's progress.
+ *
+ *   Visibility. When the target reads a signal word with acquire, the payload that was ordered
+ *   before that word is readable.
+ *
+ *   Target events are claims. On most providers whoever reaches the port can send an empty put with
+ *   an immediate, and needs no key for it. Who acts on one must be able to tell its own.
+ *
+ *   Regions. Any thread registers and closes them, also while others work at endpoints of the
+ *   fabric. A region is at rest when it is closed.
+ *
+ *   Closing. An endpoint may be closed with work in flight: what is outstanding ends locally as
+ *   CANCELED, and no event is delivered after the close.
+ *
+ *   Manners. No back end starts threads, reads the wall clock, or logs elsewhere than to the log it
+ *   was given, except where its library does.
  */
 #ifndef PRS_FABRIC_FABRIC_H
 #define PRS_FABRIC_FABRIC_H
@@ -58,13 +72,11 @@ enum prs_op_kind {
 };
 
 enum prs_op_flag {
-    PRS_OP_FENCE = 1, /* only if caps.fence_scope != NONE */
-    PRS_OP_MORE = 2,  /* the doorbell may wait for flush; a hint */
-    PRS_OP_IMMEDIATE =
-        4, /* PUT: deliver `immediate` to the target's poll after the data is visible */
-    PRS_OP_INLINE =
-        8, /* PUT: source is (inline_source, bytes <= caps.inline_bytes), copied before return */
-    PRS_OP_UNTRACKED = 16 /* no completion event on success; errors still arrive, with the cookie */
+    PRS_OP_FENCE = 1,     /* only if caps.fence_scope != NONE */
+    PRS_OP_MORE = 2,      /* the doorbell may wait for flush; a hint */
+    PRS_OP_IMMEDIATE = 4, /* PUT: the target's poll gets `immediate` once the data is visible */
+    PRS_OP_INLINE = 8,    /* PUT: from inline_source, at most caps.inline_bytes, copied by post */
+    PRS_OP_UNTRACKED = 16 /* no event on success; errors still arrive, with the cookie */
 };
 
 struct prs_region;
@@ -105,10 +117,9 @@ enum prs_order_bits {
     PRS_ORDER_PUT_PUT = 1,    /* a put's bytes are visible before a later put's */
     PRS_ORDER_PUT_SET = 2,    /* ... before a later SIGNAL_SET */
     PRS_ORDER_PUT_ATOMIC = 4, /* ... before a later ATOMIC */
-    PRS_ORDER_SET_SET = 8     /* signals and puts behind earlier signals */
+    PRS_ORDER_SET_SET = 8,    /* signals and puts behind earlier signals */
+    PRS_ORDER_EVERY_PAIR = 15
 };
-#define PRS_ORDER_ALL \
-    (PRS_ORDER_PUT_PUT | PRS_ORDER_PUT_SET | PRS_ORDER_PUT_ATOMIC | PRS_ORDER_SET_SET)
 
 enum prs_fence_scope {
     PRS_FENCE_NONE,
@@ -127,8 +138,7 @@ struct prs_caps {
     enum prs_fence_scope fence_scope;
     enum prs_completion completion;
     bool completion_per_operation;
-    bool signals_tear; /* until it has completed, a SIGNAL_SET may be seen half-written, low bytes
-                          first */
+    bool signals_tear;         /* before it has completed, a SIGNAL_SET may be seen half-written */
     uint32_t immediate_bits;   /* 0, or 4..64, carried by puts */
     uint32_t atomics;          /* bit per enum perseus_atomic, non-fetching */
     uint32_t atomics_fetch;    /* bit per enum perseus_atomic, fetching */
@@ -143,8 +153,8 @@ struct prs_caps {
     bool source_needs_region; /* local side of PUT/GET must lie in a region */
     uint32_t lanes_max;
     int numa_node; /* of the device, -1 unknown */
-    /* Endpoints have addresses that mean the same only to fabrics with an equal scope, as 127.0.0.1
-     * does within one host. 0: to all. */
+    /* Addresses mean the same only to fabrics with an equal scope, as 127.0.0.1 does within one
+     * host. 0: to all. */
     uint64_t scope;
     char provider[64];
     char order_word[96], fence_word[96], completion_word[96], immediate_word[96], wake_word[96];
@@ -160,13 +170,14 @@ struct prs_fabric_config {
     const struct prs_log *log;
     struct prs_clock clock;
 };
-enum prs_ungrant { /* for the loopback reference, to play lesser fabrics */
-                   PRS_UNGRANT_FENCE = 1,
-                   PRS_UNGRANT_IMMEDIATE = 2,
-                   PRS_UNGRANT_DELIVERED = 4,
-                   PRS_UNGRANT_ATOMICS = 8,
-                   PRS_UNGRANT_COHERENT = 16,
-                   PRS_UNGRANT_WIDE_IMMEDIATE = 32 /* 32 bits instead of 64 */
+/* For the loopback reference, to play lesser fabrics. */
+enum prs_ungrant {
+    PRS_UNGRANT_FENCE = 1,
+    PRS_UNGRANT_IMMEDIATE = 2,
+    PRS_UNGRANT_DELIVERED = 4,
+    PRS_UNGRANT_ATOMICS = 8,
+    PRS_UNGRANT_COHERENT = 16,
+    PRS_UNGRANT_WIDE_IMMEDIATE = 32 /* 32 bits instead of 64 */
 };
 
 struct prs_fabric;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fabric/op.h"
 
-static bool prs_fits(uint64_t offset, uint64_t bytes, uint64_t room)
+static bool fits(uint64_t offset, uint64_t bytes, uint64_t room)
 {
     return offset <= room && bytes <= room - offset;
 }
 
-static bool prs_is_atomic(enum prs_op_kind kind)
+static bool is_atomic(enum prs_op_kind kind)
 {
     return kind == PRS_OP_ATOMIC || kind == PRS_OP_ATOMIC_FETCH;
 }
 
 /* These three return what is wrong, or NULL. */
-static const char *prs_flags_wrong(const struct prs_caps *caps, const struct prs_op *op)
+static const char *flags_wrong(const struct prs_caps *caps, const struct prs_op *op)
 {
     if (op->flags & PRS_OP_FENCE && caps->fence_scope == PRS_FENCE_NONE) {
         return "the fence flag is not granted";
@@ -32,7 +32,7 @@ static const char *prs_flags_wrong(const struct prs_caps *caps, const struct prs
     return NULL;
 }
 
-static const char *prs_atomic_wrong(const struct prs_caps *caps, const struct prs_op *op)
+static const char *atomic_wrong(const struct prs_caps *caps, const struct prs_op *op)
 {
     uint32_t granted = op->kind == PRS_OP_ATOMIC ? caps->atomics : caps->atomics_fetch;
     if (op->atomic > PERSEUS_ATOMIC_COMPARE_SWAP || (granted >> op->atomic & 1) == 0) {
@@ -41,8 +41,7 @@ static const char *prs_atomic_wrong(const struct prs_caps *caps, const struct pr
     return NULL;
 }
 
-static const char *prs_place_wrong(const struct prs_caps *caps, const struct prs_op *op,
-                                   uint64_t bytes)
+static const char *place_wrong(const struct prs_caps *caps, const struct prs_op *op, uint64_t bytes)
 {
     if (bytes > caps->message_bytes_max) {
         return "more bytes than message_bytes_max";
@@ -53,18 +52,18 @@ static const char *prs_place_wrong(const struct prs_caps *caps, const struct prs
     if (op->remote == NULL || op->remote->peer != op->peer) {
         return "the remote region is not one of this peer";
     }
-    if (!prs_fits(op->remote_offset, bytes, op->remote->bytes)) {
+    if (!fits(op->remote_offset, bytes, op->remote->bytes)) {
         return "it leaves the remote region";
     }
     bool has_local = (op->kind == PRS_OP_PUT && (op->flags & PRS_OP_INLINE) == 0 && bytes > 0) ||
                      op->kind == PRS_OP_GET || op->kind == PRS_OP_ATOMIC_FETCH;
-    if (has_local && (op->local == NULL || !prs_fits(op->local_offset, bytes, op->local->bytes))) {
+    if (has_local && (op->local == NULL || !fits(op->local_offset, bytes, op->local->bytes))) {
         return "it leaves the local region, or there is none";
     }
     return NULL;
 }
 
-static const char *prs_op_wrong(const struct prs_caps *caps, const struct prs_op *op)
+static const char *op_wrong(const struct prs_caps *caps, const struct prs_op *op)
 {
     if (op->kind >= PRS_OP_KIND_COUNT) {
         return "unknown kind";
@@ -72,25 +71,25 @@ static const char *prs_op_wrong(const struct prs_caps *caps, const struct prs_op
     if (op->lane >= caps->lanes_max) {
         return "no such lane";
     }
-    const char *wrong = prs_flags_wrong(caps, op);
-    if (wrong == NULL && prs_is_atomic(op->kind)) {
-        wrong = prs_atomic_wrong(caps, op);
+    const char *wrong = flags_wrong(caps, op);
+    if (wrong == NULL && is_atomic(op->kind)) {
+        wrong = atomic_wrong(caps, op);
     }
     if (wrong != NULL) {
         return wrong;
     }
-    bool is_word = op->kind == PRS_OP_SIGNAL_SET || prs_is_atomic(op->kind);
+    bool is_word = op->kind == PRS_OP_SIGNAL_SET || is_atomic(op->kind);
     if (is_word && op->remote_offset % 8 != 0) {
         return "a word must be 8-byte aligned";
     }
-    return prs_place_wrong(caps, op, is_word ? 8 : op->bytes);
+    return place_wrong(caps, op, is_word ? 8 : op->bytes);
 }
 
 enum perseus_status prs_op_check(const struct prs_endpoint *endpoint, const struct prs_op *op,
                                  const struct prs_log *log)
 {
     const struct prs_caps *caps = &endpoint->fabric->caps;
-    const char *wrong = prs_op_wrong(caps, op);
+    const char *wrong = op_wrong(caps, op);
     if (wrong == NULL) {
         return PERSEUS_OK;
     }
@@ -104,11 +103,10 @@ enum perseus_status prs_op_check(const struct prs_endpoint *endpoint, const stru
 
 bool prs_order_kept(uint32_t order, enum prs_op_kind earlier, enum prs_op_kind later)
 {
-    if (earlier == PRS_OP_GET || later == PRS_OP_GET ||
-        (prs_is_atomic(earlier) && !prs_is_atomic(later))) {
+    if (earlier == PRS_OP_GET || later == PRS_OP_GET || (is_atomic(earlier) && !is_atomic(later))) {
         return false;
     }
-    uint32_t needed = prs_is_atomic(later) ? PRS_ORDER_PUT_ATOMIC : 0;
+    uint32_t needed = is_atomic(later) ? PRS_ORDER_PUT_ATOMIC : 0;
     if (earlier != PRS_OP_PUT) {
         needed |= PRS_ORDER_SET_SET;
     } else if (later == PRS_OP_PUT) {

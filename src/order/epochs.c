@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "order/epochs.h"
 
-static void prs_epochs_advance_oldest(struct prs_epochs *epochs)
+static void epochs_advance_oldest(struct prs_epochs *epochs)
 {
     while (epochs->oldest != epochs->current &&
            epochs->count[epochs->oldest % PRS_EPOCHS_OPEN_MAX] == 0) {
@@ -15,7 +15,7 @@ uint64_t prs_epochs_end(struct prs_epochs *epochs)
         epochs->current++;
         epochs->count[epochs->current % PRS_EPOCHS_OPEN_MAX] = 0;
         epochs->used = false;
-        prs_epochs_advance_oldest(epochs);
+        epochs_advance_oldest(epochs);
     }
     return epochs->current;
 }
@@ -32,5 +32,5 @@ void prs_epochs_done(struct prs_epochs *epochs, uint64_t epoch)
 {
     epochs->count[epoch % PRS_EPOCHS_OPEN_MAX]--;
     epochs->open--;
-    prs_epochs_advance_oldest(epochs);
+    epochs_advance_oldest(epochs);
 }

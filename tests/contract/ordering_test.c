@@ -21,14 +21,14 @@ struct grant {
 
 static const struct grant grants[] = {
     {"all granted", 0, 0},
-    {"unordered, fence flag", PRS_ORDER_ALL, 0},
-    {"unordered, no fence flag", PRS_ORDER_ALL, PRS_UNGRANT_FENCE},
-    {"unordered, no fence, 32-bit immediates, no atomics", PRS_ORDER_ALL,
+    {"unordered, fence flag", PRS_ORDER_EVERY_PAIR, 0},
+    {"unordered, no fence flag", PRS_ORDER_EVERY_PAIR, PRS_UNGRANT_FENCE},
+    {"unordered, no fence, 32-bit immediates, no atomics", PRS_ORDER_EVERY_PAIR,
      PRS_UNGRANT_FENCE | PRS_UNGRANT_WIDE_IMMEDIATE | PRS_UNGRANT_ATOMICS},
-    {"unordered, no immediates", PRS_ORDER_ALL, PRS_UNGRANT_IMMEDIATE},
+    {"unordered, no immediates", PRS_ORDER_EVERY_PAIR, PRS_UNGRANT_IMMEDIATE},
     {"ordered writes, unordered atomics", PRS_ORDER_PUT_ATOMIC, PRS_UNGRANT_FENCE},
     {"ordered, atomics not coherent with the CPU", 0, PRS_UNGRANT_COHERENT},
-    {"fence flag, completions only transmitted, no immediates, no atomics", PRS_ORDER_ALL,
+    {"fence flag, completions only transmitted, no immediates, no atomics", PRS_ORDER_EVERY_PAIR,
      PRS_UNGRANT_DELIVERED | PRS_UNGRANT_IMMEDIATE | PRS_UNGRANT_ATOMICS},
 };
 

@@ -132,7 +132,7 @@ void pes_with_every_mode(int size, const struct perseus_attr *attr, unsigned see
         attr_of_mode.ordering = (enum perseus_ordering)mode;
         if (seed != 0) {
             snprintf(adversary, sizeof adversary, "seed=%u,reorder=1,again=0.2,unordered=%d", seed,
-                     mode == PERSEUS_ORDERING_FIFO ? 0 : PRS_ORDER_ALL);
+                     mode == PERSEUS_ORDERING_FIFO ? 0 : PRS_ORDER_EVERY_PAIR);
         }
         fprintf(stderr, "ordering %s, PERSEUS_ADVERSARY=%s\n",
                 perseus_ordering_name((enum perseus_ordering)mode), adversary);

@@ -76,7 +76,7 @@ static void test_fence_waits_for_the_link(void **state)
 {
     (void)state;
     struct row row = link_row;
-    row.unordered_mask = PRS_ORDER_ALL;
+    row.unordered_mask = PRS_ORDER_EVERY_PAIR;
     row.faulty.bytes_per_second = 0;
     row.faulty.jitter_ns = 100000;
     for (uint64_t seed = 0; seed < 50; seed++) {
@@ -101,7 +101,7 @@ static void test_jitter_keeps_order(void **state)
     (void)state;
     struct row row = {.name = "jitter",
                       .open = open_faulty,
-                      .unordered_mask = PRS_ORDER_ALL,
+                      .unordered_mask = PRS_ORDER_EVERY_PAIR,
                       .faulty.jitter_ns = 100000};
     for (uint64_t seed = 0; seed < 50; seed++) {
         struct world *world = world_open(&row, seed);
@@ -143,7 +143,7 @@ static void test_doorbell(void **state)
 static const struct row shuffled_row = {
     .name = "shuffled",
     .open = open_faulty,
-    .unordered_mask = PRS_ORDER_ALL,
+    .unordered_mask = PRS_ORDER_EVERY_PAIR,
     .faulty = {.reorder = true, .again_probability = 0.25, .jitter_ns = 2000},
 };
 
@@ -282,7 +282,7 @@ static void test_no_signal_without_payload(void **state)
     uint32_t arrived = 0;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         struct row row = shuffled_row;
-        row.unordered_mask = seed % 2 == 0 ? 0 : PRS_ORDER_ALL;
+        row.unordered_mask = seed % 2 == 0 ? 0 : PRS_ORDER_EVERY_PAIR;
         row.faulty.error_probability = 0.3;
         struct world *world = world_open(&row, seed);
         memset(world->pe[0].memory, 6, 64);

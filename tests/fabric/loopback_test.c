@@ -325,15 +325,16 @@ static void test_caps(void **state)
 {
     (void)state;
     struct prs_caps all = caps_with(0, 0);
-    assert_int_equal(all.order, PRS_ORDER_ALL);
+    assert_int_equal(all.order, PRS_ORDER_EVERY_PAIR);
     assert_int_equal(all.fence_scope, PRS_FENCE_LANE);
     assert_int_equal(all.completion, PRS_COMPLETION_DELIVERED);
     assert_int_equal(all.immediate_bits, 64);
     assert_int_equal(all.atomics, 0x3f);
     assert_true(all.atomics_cpu_coherent);
     assert_string_equal(all.provider, "loopback");
-    assert_int_equal(caps_with(PRS_ORDER_PUT_SET, 0).order, PRS_ORDER_ALL & ~PRS_ORDER_PUT_SET);
-    assert_non_null(strstr(caps_with(PRS_ORDER_ALL, 0).order_word, "none"));
+    assert_int_equal(caps_with(PRS_ORDER_PUT_SET, 0).order,
+                     PRS_ORDER_EVERY_PAIR & ~PRS_ORDER_PUT_SET);
+    assert_non_null(strstr(caps_with(PRS_ORDER_EVERY_PAIR, 0).order_word, "none"));
     assert_int_equal(caps_with(0, PRS_UNGRANT_FENCE).fence_scope, PRS_FENCE_NONE);
     assert_int_equal(caps_with(0, PRS_UNGRANT_IMMEDIATE).immediate_bits, 0);
     assert_int_equal(caps_with(0, PRS_UNGRANT_WIDE_IMMEDIATE).immediate_bits, 32);

@@ -245,7 +245,7 @@ static void fake_fill_fabric(struct fake *fake, int mr_mode)
         (struct prs_log){.fn = fake_keep_log, .user = fake, .level = PERSEUS_LOG_WARN, .pe = -1};
     fabric->base.ops = &prs_libfabric_ops;
     fabric->base.caps = (struct prs_caps){
-        .order = PRS_ORDER_ALL,
+        .order = PRS_ORDER_EVERY_PAIR,
         .fence_scope = PRS_FENCE_PEER,
         .completion = PRS_COMPLETION_DELIVERED,
         .immediate_bits = 64,

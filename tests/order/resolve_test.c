@@ -9,7 +9,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-static const struct prs_caps everything = {.order = PRS_ORDER_ALL,
+static const struct prs_caps everything = {.order = PRS_ORDER_EVERY_PAIR,
                                            .fence_scope = PRS_FENCE_PEER,
                                            .completion = PRS_COMPLETION_DELIVERED,
                                            .completion_per_operation = true,

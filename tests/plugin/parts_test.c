@@ -143,13 +143,13 @@ static bool needs(enum perseus_ordering mode, uint32_t order, bool host_fences,
 static void test_puts_may_not_pass_signals_that_are_records(void **state)
 {
     (void)state;
-    assert_true(needs_with(true, PERSEUS_ORDERING_FIFO, PRS_ORDER_ALL, false, PRS_CLASS_SET, 8,
-                           PRS_CLASS_PUT, 0));
-    assert_true(needs_with(true, PERSEUS_ORDERING_FIFO, PRS_ORDER_ALL, false, PRS_CLASS_SET, 8,
-                           PRS_CLASS_FLAG, 0));
+    assert_true(needs_with(true, PERSEUS_ORDERING_FIFO, PRS_ORDER_EVERY_PAIR, false, PRS_CLASS_SET,
+                           8, PRS_CLASS_PUT, 0));
+    assert_true(needs_with(true, PERSEUS_ORDERING_FIFO, PRS_ORDER_EVERY_PAIR, false, PRS_CLASS_SET,
+                           8, PRS_CLASS_FLAG, 0));
     assert_false(needs_with(true, PERSEUS_ORDERING_DEFERRED, 0, false, PRS_CLASS_SET, 8,
                             PRS_CLASS_SET, 16)); /* the mailbox keeps these */
-    struct prs_caps caps = {.order = PRS_ORDER_ALL};
+    struct prs_caps caps = {.order = PRS_ORDER_EVERY_PAIR};
     assert_false(prs_sequence_is_natural(PERSEUS_ORDERING_FIFO, &caps, true));
 }
 
@@ -186,14 +186,14 @@ static void test_a_host_that_drops_fences_gets_flags_in_order(void **state)
     /* Signals in a row cost no fence where the fabric keeps them in order. */
     assert_false(needs(PERSEUS_ORDERING_NIC_FENCE, PRS_ORDER_SET_SET, false, PRS_CLASS_SET, 8,
                        PRS_CLASS_SET, 16));
-    assert_true(needs(PERSEUS_ORDERING_NIC_FENCE, PRS_ORDER_ALL, false, PRS_CLASS_PUT, 0,
+    assert_true(needs(PERSEUS_ORDERING_NIC_FENCE, PRS_ORDER_EVERY_PAIR, false, PRS_CLASS_PUT, 0,
                       PRS_CLASS_SET, 16));
 }
 
 static void test_fifo_needs_fences_around_records_only(void **state)
 {
     (void)state;
-    struct prs_caps caps = {.order = PRS_ORDER_ALL};
+    struct prs_caps caps = {.order = PRS_ORDER_EVERY_PAIR};
     assert_true(prs_sequence_is_natural(PERSEUS_ORDERING_FIFO, &caps, false));
     assert_false(prs_sequence_is_natural(PERSEUS_ORDERING_COUNTED, &caps, false));
     caps.order &= ~(uint32_t)PRS_ORDER_SET_SET;
@@ -201,7 +201,7 @@ static void test_fifo_needs_fences_around_records_only(void **state)
     for (int first = 0; first < PRS_CLASS_COUNT; first++) {
         for (int second = 0; second < PRS_CLASS_COUNT; second++) {
             bool records = first == PRS_CLASS_ATOMIC || second == PRS_CLASS_ATOMIC;
-            assert_int_equal(needs(PERSEUS_ORDERING_FIFO, PRS_ORDER_ALL, false,
+            assert_int_equal(needs(PERSEUS_ORDERING_FIFO, PRS_ORDER_EVERY_PAIR, false,
                                    (enum prs_class)first, 8, (enum prs_class)second, 8),
                              records);
         }

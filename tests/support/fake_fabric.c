@@ -128,7 +128,7 @@ struct fake_fabric *fake_fabric_create(void)
     struct fake_fabric *fake = calloc(1, sizeof *fake);
     fake->fabric.ops = &fake_ops;
     fake->endpoint = (struct prs_endpoint){.ops = &fake_ops, .fabric = &fake->fabric};
-    fake->fabric.caps = (struct prs_caps){.order = PRS_ORDER_ALL,
+    fake->fabric.caps = (struct prs_caps){.order = PRS_ORDER_EVERY_PAIR,
                                           .fence_scope = PRS_FENCE_PEER,
                                           .completion = PRS_COMPLETION_DELIVERED,
                                           .completion_per_operation = true,

@@ -5,7 +5,7 @@
 #include "fabric/faulty/state.h"
 #include "fabric/op.h"
 
-static void prs_append(struct prs_faulty_list *list, struct prs_faulty_op *queued)
+static void append(struct prs_faulty_list *list, struct prs_faulty_op *queued)
 {
     queued->next = NULL;
     queued->previous = list->last;
@@ -17,13 +17,13 @@ static void prs_append(struct prs_faulty_list *list, struct prs_faulty_op *queue
     list->last = queued;
 }
 
-static void prs_unlink(struct prs_faulty_list *list, struct prs_faulty_op *queued)
+static void unlink(struct prs_faulty_list *list, struct prs_faulty_op *queued)
 {
     *(queued->previous != NULL ? &queued->previous->next : &list->first) = queued->next;
     *(queued->next != NULL ? &queued->next->previous : &list->last) = queued->previous;
 }
 
-static void prs_free_list(const struct prs_faulty_list *list)
+static void free_list(const struct prs_faulty_list *list)
 {
     struct prs_faulty_op *next;
     for (struct prs_faulty_op *queued = list->first; queued != NULL; queued = next) {
@@ -32,7 +32,7 @@ static void prs_free_list(const struct prs_faulty_list *list)
     }
 }
 
-static uint64_t prs_jitter(struct prs_faulty_endpoint *self)
+static uint64_t random_jitter(struct prs_faulty_endpoint *self)
 {
     return (uint64_t)(prs_rng_unit(&self->rng) * (double)self->fabric->config.jitter_ns);
 }
@@ -71,9 +71,9 @@ void prs_faulty_endpoint_close(struct prs_endpoint *endpoint)
         free(self->peers[i]);
     }
     free(self->peers);
-    prs_free_list(&self->open);
-    prs_free_list(&self->done);
-    prs_free_list(&self->free);
+    free_list(&self->open);
+    free_list(&self->done);
+    free_list(&self->free);
     free(self);
 }
 
@@ -85,7 +85,7 @@ enum perseus_status prs_faulty_endpoint_address(struct prs_endpoint *endpoint, v
 }
 
 /* FNV-1a. */
-static uint64_t prs_hash(const unsigned char *bytes, size_t n)
+static uint64_t hash_of(const unsigned char *bytes, size_t n)
 {
     uint64_t hash = 0xcbf29ce484222325u;
     for (size_t i = 0; i < n; i++) {
@@ -95,7 +95,7 @@ static uint64_t prs_hash(const unsigned char *bytes, size_t n)
 }
 
 /* With fail_permanent, an address that failed once stays dead. */
-static bool prs_is_dead(const struct prs_faulty_endpoint *self, uint64_t address_hash)
+static bool is_dead(const struct prs_faulty_endpoint *self, uint64_t address_hash)
 {
     for (uint32_t i = 0; self->fabric->config.fail_permanent && i < self->n_peers; i++) {
         if (self->peers[i]->is_failed && self->peers[i]->address_hash == address_hash) {
@@ -110,8 +110,8 @@ enum perseus_status prs_faulty_connect(struct prs_endpoint *endpoint, const void
 {
     struct prs_faulty_endpoint *self = (struct prs_faulty_endpoint *)endpoint;
     const struct prs_log *log = self->fabric->log;
-    uint64_t address_hash = prs_hash(address, bytes);
-    if (prs_is_dead(self, address_hash)) {
+    uint64_t address_hash = hash_of(address, bytes);
+    if (is_dead(self, address_hash)) {
         return prs_fail(log, PERSEUS_PEER_LOST,
                         "injected failure: this address is dead for good (fail_permanent)");
     }
@@ -152,7 +152,7 @@ enum perseus_status prs_faulty_import(struct prs_endpoint *endpoint, uint32_t pe
 
 /* The link model: a peer's link sends one operation after the other, at bytes_per_second; then it
  * flies for the latency and some jitter. */
-static uint64_t prs_arrival_ns(struct prs_faulty_endpoint *self, const struct prs_op *op)
+static uint64_t arrival_ns(struct prs_faulty_endpoint *self, const struct prs_op *op)
 {
     const struct prs_faulty_config *config = &self->fabric->config;
     struct prs_faulty_peer *peer = self->peers[op->peer];
@@ -164,18 +164,18 @@ static uint64_t prs_arrival_ns(struct prs_faulty_endpoint *self, const struct pr
     if (config->bytes_per_second > 0) {
         peer->link_free_ns += (uint64_t)((double)bytes * 1e9 / (double)config->bytes_per_second);
     }
-    return peer->link_free_ns + config->latency_ns + prs_jitter(self);
+    return peer->link_free_ns + config->latency_ns + random_jitter(self);
 }
 
 /* A free operation, or NULL if there is no room. */
-static struct prs_faulty_op *prs_take_free(struct prs_faulty_endpoint *self)
+static struct prs_faulty_op *take_free(struct prs_faulty_endpoint *self)
 {
     if (self->n_ops == PRS_FAULTY_INFLIGHT) {
         return NULL;
     }
     struct prs_faulty_op *queued = self->free.first;
     if (queued != NULL) {
-        prs_unlink(&self->free, queued);
+        unlink(&self->free, queued);
     } else {
         queued = malloc(sizeof *queued);
     }
@@ -201,7 +201,7 @@ enum perseus_status prs_faulty_post(struct prs_endpoint *endpoint, const struct 
     if (prs_rng_unit(&self->rng) < config->again_probability) {
         return PERSEUS_AGAIN;
     }
-    struct prs_faulty_op *queued = prs_take_free(self);
+    struct prs_faulty_op *queued = take_free(self);
     if (queued == NULL) {
         return PERSEUS_AGAIN;
     }
@@ -213,13 +213,13 @@ enum perseus_status prs_faulty_post(struct prs_endpoint *endpoint, const struct 
     queued->is_inside = false;
     queued->is_doomed =
         queued->number == config->fail_nth || prs_rng_unit(&self->rng) < config->error_probability;
-    queued->due_ns = prs_arrival_ns(self, op);
+    queued->due_ns = arrival_ns(self, op);
     if ((op->flags & PRS_OP_MORE) == 0) {
         self->rung = self->posted;
     }
     self->has_failed_peer |= peer->is_failed; /* it failed, but the caller does not know yet */
     self->n_ops++;
-    prs_append(&self->open, queued);
+    append(&self->open, queued);
     return PERSEUS_OK;
 }
 
@@ -232,31 +232,31 @@ enum perseus_status prs_faulty_flush(struct prs_endpoint *endpoint)
 
 /* ---- on the way back ---- */
 
-static void prs_recycle(struct prs_faulty_endpoint *self, struct prs_faulty_op *queued)
+static void recycle(struct prs_faulty_endpoint *self, struct prs_faulty_op *queued)
 {
     self->n_ops--;
-    prs_append(&self->free, queued);
+    append(&self->free, queued);
 }
 
 void prs_faulty_finish(struct prs_faulty_endpoint *self, struct prs_faulty_op *queued,
                        enum perseus_status status, uint64_t now_ns)
 {
-    prs_unlink(&self->open, queued);
+    unlink(&self->open, queued);
     if (status != PERSEUS_OK) {
         self->peers[queued->op.peer]->is_failed = true;
         self->has_failed_peer = true;
     } else if (queued->op.flags & PRS_OP_UNTRACKED) {
-        prs_recycle(self, queued);
+        recycle(self, queued);
         return;
     }
     queued->status = status;
-    queued->due_ns = now_ns + self->fabric->config.latency_ns + prs_jitter(self);
-    prs_append(&self->done, queued);
+    queued->due_ns = now_ns + self->fabric->config.latency_ns + random_jitter(self);
+    append(&self->done, queued);
 }
 
 /* What was on its way to a peer when it failed does not arrive: a signal must not come through
  * whose put did not. */
-static void prs_fail_held(struct prs_faulty_endpoint *self, uint64_t now_ns)
+static void fail_held(struct prs_faulty_endpoint *self, uint64_t now_ns)
 {
     struct prs_faulty_op *next;
     for (struct prs_faulty_op *queued = self->open.first; queued != NULL; queued = next) {
@@ -269,8 +269,8 @@ static void prs_fail_held(struct prs_faulty_endpoint *self, uint64_t now_ns)
 }
 
 /* Polls the inside into `events`; its completions end there, target events stay. */
-static enum perseus_status prs_poll_inside(struct prs_faulty_endpoint *self, uint64_t now_ns,
-                                           struct prs_event *events, uint32_t n, uint32_t *filled)
+static enum perseus_status poll_inside(struct prs_faulty_endpoint *self, uint64_t now_ns,
+                                       struct prs_event *events, uint32_t n, uint32_t *filled)
 {
     uint32_t got = 0, kept = 0;
     enum perseus_status status = self->inside->ops->poll(self->inside, events, n, &got);
@@ -291,8 +291,8 @@ static enum perseus_status prs_poll_inside(struct prs_faulty_endpoint *self, uin
 
 /* Reports completions that have come back. The contract orders none of them, so a shuffling
  * decorator does not either. */
-static uint32_t prs_report(struct prs_faulty_endpoint *self, uint64_t now_ns,
-                           struct prs_event *events, uint32_t n)
+static uint32_t report(struct prs_faulty_endpoint *self, uint64_t now_ns, struct prs_event *events,
+                       uint32_t n)
 {
     uint32_t filled = 0;
     struct prs_faulty_op *next;
@@ -310,8 +310,8 @@ static uint32_t prs_report(struct prs_faulty_endpoint *self, uint64_t now_ns,
         if (queued->status != PERSEUS_OK) {
             self->peers[queued->op.peer]->is_lost = true;
         }
-        prs_unlink(&self->done, queued);
-        prs_recycle(self, queued);
+        unlink(&self->done, queued);
+        recycle(self, queued);
     }
     return filled;
 }
@@ -324,16 +324,15 @@ enum perseus_status prs_faulty_poll(struct prs_endpoint *endpoint, struct prs_ev
     uint32_t reported = 0, kept = 0;
     self->reports_first = !self->reports_first;
     if (self->reports_first) {
-        reported = prs_report(self, now_ns, events, n);
+        reported = report(self, now_ns, events, n);
     }
-    enum perseus_status status =
-        prs_poll_inside(self, now_ns, events + reported, n - reported, &kept);
+    enum perseus_status status = poll_inside(self, now_ns, events + reported, n - reported, &kept);
     if (status != PERSEUS_OK) {
         return status;
     }
     prs_faulty_release(self, now_ns);
     if (self->has_failed_peer) {
-        prs_fail_held(self, now_ns);
+        fail_held(self, now_ns);
     }
     if (self->needs_flush) {
         status = self->inside->ops->flush(self->inside);
@@ -343,7 +342,7 @@ enum perseus_status prs_faulty_poll(struct prs_endpoint *endpoint, struct prs_ev
         self->needs_flush = status == PERSEUS_AGAIN; /* then the next poll rings again */
     }
     if (!self->reports_first) {
-        reported += prs_report(self, now_ns, events + reported + kept, n - reported - kept);
+        reported += report(self, now_ns, events + reported + kept, n - reported - kept);
     }
     *out_n = reported + kept;
     return PERSEUS_OK;

@@ -4,7 +4,7 @@
 
 #include "fabric/faulty/state.h"
 
-static void prs_faulty_close(struct prs_fabric *fabric)
+static void faulty_close(struct prs_fabric *fabric)
 {
     if (fabric == NULL) {
         return;
@@ -15,36 +15,36 @@ static void prs_faulty_close(struct prs_fabric *fabric)
 }
 
 /* Decorators are made by prs_faulty_wrap only. */
-static enum perseus_status prs_faulty_open(const struct prs_fabric_config *config,
-                                           struct prs_fabric **out)
+static enum perseus_status faulty_open(const struct prs_fabric_config *config,
+                                       struct prs_fabric **out)
 {
     (void)out;
     return prs_fail(config->log, PERSEUS_NOT_SUPPORTED,
                     "faulty wraps an open fabric; open that one first");
 }
 
-static enum perseus_status prs_faulty_region_register(struct prs_fabric *fabric, void *base,
-                                                      size_t bytes, enum prs_memory_kind kind,
-                                                      struct prs_region **out)
+static enum perseus_status faulty_region_register(struct prs_fabric *fabric, void *base,
+                                                  size_t bytes, enum prs_memory_kind kind,
+                                                  struct prs_region **out)
 {
     struct prs_fabric *inside = ((struct prs_faulty_fabric *)fabric)->inside;
     return inside->ops->region_register(inside, base, bytes, kind, out);
 }
 
-static void prs_faulty_region_close(struct prs_region *region)
+static void faulty_region_close(struct prs_region *region)
 {
     if (region != NULL) {
         region->fabric->ops->region_close(region);
     }
 }
 
-static enum perseus_status prs_faulty_region_export(struct prs_region *region, void *blob,
-                                                    size_t *bytes)
+static enum perseus_status faulty_region_export(struct prs_region *region, void *blob,
+                                                size_t *bytes)
 {
     return region->fabric->ops->region_export(region, blob, bytes);
 }
 
-static void prs_faulty_remote_close(struct prs_remote *remote)
+static void faulty_remote_close(struct prs_remote *remote)
 {
     if (remote != NULL) {
         remote->endpoint->ops->remote_close(remote);
@@ -53,17 +53,17 @@ static void prs_faulty_remote_close(struct prs_remote *remote)
 
 static const struct prs_fabric_ops prs_faulty_ops = {
     .name = "faulty",
-    .open = prs_faulty_open,
-    .close = prs_faulty_close,
+    .open = faulty_open,
+    .close = faulty_close,
     .endpoint_open = prs_faulty_endpoint_open,
     .endpoint_close = prs_faulty_endpoint_close,
     .endpoint_address = prs_faulty_endpoint_address,
     .connect = prs_faulty_connect,
-    .region_register = prs_faulty_region_register,
-    .region_close = prs_faulty_region_close,
-    .region_export = prs_faulty_region_export,
+    .region_register = faulty_region_register,
+    .region_close = faulty_region_close,
+    .region_export = faulty_region_export,
     .remote_import = prs_faulty_import,
-    .remote_close = prs_faulty_remote_close,
+    .remote_close = faulty_remote_close,
     .post = prs_faulty_post,
     .flush = prs_faulty_flush,
     .poll = prs_faulty_poll,

@@ -44,7 +44,7 @@ static const struct prs_unit prs_times[] = {
 static const struct prs_unit prs_rates[] = {{"", 1}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {NULL, 0}};
 
 /* Digits with an optional fraction, whatever the locale says; returns what follows, or NULL. */
-static const char *prs_parse_decimal(const char *text, double *out)
+static const char *parse_decimal(const char *text, double *out)
 {
     double value = 0, place = 1;
     const char *at = text;
@@ -69,10 +69,10 @@ static const char *prs_parse_decimal(const char *text, double *out)
 }
 
 /* A decimal and one of `units`; a bare 0 needs none. Returns whether `text` is that. */
-static bool prs_parse_scaled(const char *text, const struct prs_unit *units, uint64_t *out)
+static bool parse_scaled(const char *text, const struct prs_unit *units, uint64_t *out)
 {
     double value;
-    const char *unit = prs_parse_decimal(text, &value);
+    const char *unit = parse_decimal(text, &value);
     if (unit == NULL) {
         return false;
     }
@@ -91,10 +91,10 @@ static bool prs_parse_scaled(const char *text, const struct prs_unit *units, uin
     return true;
 }
 
-static bool prs_parse_share(const char *text, double *out)
+static bool parse_share(const char *text, double *out)
 {
     double value;
-    const char *end = prs_parse_decimal(text, &value);
+    const char *end = parse_decimal(text, &value);
     if (end == NULL || *end != '\0' || value > 1) {
         return false;
     }
@@ -102,7 +102,7 @@ static bool prs_parse_share(const char *text, double *out)
     return true;
 }
 
-static bool prs_parse_flag(const char *text, bool *out)
+static bool parse_flag(const char *text, bool *out)
 {
     if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0) {
         return false;
@@ -112,28 +112,28 @@ static bool prs_parse_flag(const char *text, bool *out)
 }
 
 /* NULL if `text` was a value of this kind and is now in *field, else what it should have been. */
-static const char *prs_parse_value(enum prs_value_kind kind, const char *text, void *field)
+static const char *parse_value(enum prs_value_kind kind, const char *text, void *field)
 {
     switch (kind) {
     case PRS_VALUE_TIME:
-        return prs_parse_scaled(text, prs_times, field) ? NULL : "a time with ns, us, ms or s";
+        return parse_scaled(text, prs_times, field) ? NULL : "a time with ns, us, ms or s";
     case PRS_VALUE_RATE:
-        return prs_parse_scaled(text, prs_rates, field)
+        return parse_scaled(text, prs_rates, field)
                    ? NULL
                    : "bytes per second, with K, M or G for powers of 1000";
     case PRS_VALUE_SHARE:
-        return prs_parse_share(text, field) ? NULL : "a probability from 0 to 1";
+        return parse_share(text, field) ? NULL : "a probability from 0 to 1";
     case PRS_VALUE_COUNT:
         return prs_parse_bytes(text, field) == PERSEUS_OK ? NULL : "a whole number";
     case PRS_VALUE_FLAG:
-        return prs_parse_flag(text, field) ? NULL : "0 or 1";
+        return parse_flag(text, field) ? NULL : "0 or 1";
     }
     return "nothing";
 }
 
 /* One "key=value"; `word` is cut at its '='. */
-static enum perseus_status prs_parse_word(char *word, const struct prs_log *log,
-                                          struct prs_faulty_config *config)
+static enum perseus_status parse_word(char *word, const struct prs_log *log,
+                                      struct prs_faulty_config *config)
 {
     char *value = strchr(word, '=');
     if (value == NULL) {
@@ -146,7 +146,7 @@ static enum perseus_status prs_parse_word(char *word, const struct prs_log *log,
         if (strcmp(key->name, word) != 0) {
             continue;
         }
-        const char *expected = prs_parse_value(key->kind, value, (char *)config + key->offset);
+        const char *expected = parse_value(key->kind, value, (char *)config + key->offset);
         if (expected == NULL) {
             return PERSEUS_OK;
         }
@@ -173,7 +173,7 @@ enum perseus_status prs_faulty_parse(const char *text, const struct prs_log *log
         }
         memcpy(word, text, length);
         word[length] = '\0';
-        enum perseus_status status = prs_parse_word(word, log, &parsed);
+        enum perseus_status status = parse_word(word, log, &parsed);
         if (status != PERSEUS_OK) {
             return status;
         }

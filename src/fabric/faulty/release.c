@@ -2,7 +2,7 @@
 #include "fabric/faulty/state.h"
 #include "fabric/op.h"
 
-static struct prs_faulty_scope *prs_scope(struct prs_faulty_scope *scope, uint64_t walk)
+static struct prs_faulty_scope *scope_of_walk(struct prs_faulty_scope *scope, uint64_t walk)
 {
     if (scope->walk != walk) {
         *scope = (struct prs_faulty_scope){.walk = walk};
@@ -11,25 +11,25 @@ static struct prs_faulty_scope *prs_scope(struct prs_faulty_scope *scope, uint64
 }
 
 /* Where the fence flag of an operation reaches. */
-static struct prs_faulty_scope *prs_fence_scope_of(struct prs_faulty_endpoint *self,
-                                                   const struct prs_op *op)
+static struct prs_faulty_scope *fence_scope_of(struct prs_faulty_endpoint *self,
+                                               const struct prs_op *op)
 {
     struct prs_faulty_peer *peer = self->peers[op->peer];
     switch (self->base.fabric->caps.fence_scope) {
     case PRS_FENCE_ENDPOINT:
-        return prs_scope(&self->scope, self->walk);
+        return scope_of_walk(&self->scope, self->walk);
     case PRS_FENCE_PEER:
-        return prs_scope(&peer->scope, self->walk);
+        return scope_of_walk(&peer->scope, self->walk);
     case PRS_FENCE_LANE:
     case PRS_FENCE_NONE: /* no flags: the scope stays unbarred */
         break;
     }
-    return prs_scope(&peer->lanes[op->lane], self->walk);
+    return scope_of_walk(&peer->lanes[op->lane], self->walk);
 }
 
 /* Whether something of this lane that is still held must go first. */
-static bool prs_is_overtaking(const struct prs_faulty_endpoint *self,
-                              const struct prs_faulty_scope *lane, enum prs_op_kind kind)
+static bool is_overtaking(const struct prs_faulty_endpoint *self,
+                          const struct prs_faulty_scope *lane, enum prs_op_kind kind)
 {
     if (!self->fabric->config.reorder) {
         return lane->held_kinds != 0;
@@ -44,8 +44,8 @@ static bool prs_is_overtaking(const struct prs_faulty_endpoint *self,
 }
 
 /* Goes inside, or to its end. Returns false if that was the end: `queued` is no longer open. */
-static bool prs_send_inside(struct prs_faulty_endpoint *self, struct prs_faulty_op *queued,
-                            uint64_t now_ns)
+static bool send_inside(struct prs_faulty_endpoint *self, struct prs_faulty_op *queued,
+                        uint64_t now_ns)
 {
     if (queued->is_doomed) {
         prs_fail(self->fabric->log, PERSEUS_IO,
@@ -73,13 +73,12 @@ static bool prs_send_inside(struct prs_faulty_endpoint *self, struct prs_faulty_
 }
 
 /* One step of the walk: `queued` is the next in posting order. */
-static void prs_visit(struct prs_faulty_endpoint *self, struct prs_faulty_op *queued,
-                      uint64_t now_ns)
+static void visit(struct prs_faulty_endpoint *self, struct prs_faulty_op *queued, uint64_t now_ns)
 {
     const struct prs_op *op = &queued->op;
     struct prs_faulty_peer *peer = self->peers[op->peer];
-    struct prs_faulty_scope *lane = prs_scope(&peer->lanes[op->lane], self->walk);
-    struct prs_faulty_scope *fence = prs_fence_scope_of(self, op);
+    struct prs_faulty_scope *lane = scope_of_walk(&peer->lanes[op->lane], self->walk);
+    struct prs_faulty_scope *fence = fence_scope_of(self, op);
     if (!queued->is_inside) {
         /* The flag holds this one, and all behind it, until all before it have completed. */
         if (op->flags & PRS_OP_FENCE && fence->open > 0) {
@@ -87,12 +86,12 @@ static void prs_visit(struct prs_faulty_endpoint *self, struct prs_faulty_op *qu
         }
         bool may_go = !fence->is_barred && !peer->is_failed && peer->refused_walk != self->walk &&
                       queued->number <= self->rung && queued->due_ns <= now_ns &&
-                      !prs_is_overtaking(self, lane, op->kind);
+                      !is_overtaking(self, lane, op->kind);
         /* Shuffled: half of those that may go are held back, and those behind overtake them. */
         if (may_go && self->fabric->config.reorder) {
             may_go = prs_rng_below(&self->rng, 2) == 0;
         }
-        if (may_go && !prs_send_inside(self, queued, now_ns)) {
+        if (may_go && !send_inside(self, queued, now_ns)) {
             return;
         }
     }
@@ -108,6 +107,6 @@ void prs_faulty_release(struct prs_faulty_endpoint *self, uint64_t now_ns)
     struct prs_faulty_op *next;
     for (struct prs_faulty_op *queued = self->open.first; queued != NULL; queued = next) {
         next = queued->next;
-        prs_visit(self, queued, now_ns);
+        visit(self, queued, now_ns);
     }
 }

@@ -7,14 +7,14 @@
 #define PRS_WORDWISE_BYTES_MAX 1024
 
 /* Short aligned messages are words that other threads may be watching (a vector of signals). */
-static bool prs_is_wordwise(const unsigned char *target, uint64_t bytes)
+static bool is_wordwise(const unsigned char *target, uint64_t bytes)
 {
     return ((uintptr_t)target | bytes) % 8 == 0 && bytes <= PRS_WORDWISE_BYTES_MAX;
 }
 
-static void prs_put(unsigned char *target, const unsigned char *source, uint64_t bytes)
+static void copy_in(unsigned char *target, const unsigned char *source, uint64_t bytes)
 {
-    if (!prs_is_wordwise(target, bytes)) {
+    if (!is_wordwise(target, bytes)) {
         memmove(target, source, bytes); /* a PE may put onto itself */
         return;
     }
@@ -26,9 +26,9 @@ static void prs_put(unsigned char *target, const unsigned char *source, uint64_t
     }
 }
 
-static void prs_get(unsigned char *local, const unsigned char *target, uint64_t bytes)
+static void get(unsigned char *local, const unsigned char *target, uint64_t bytes)
 {
-    if (!prs_is_wordwise(target, bytes)) {
+    if (!is_wordwise(target, bytes)) {
         memmove(local, target, bytes);
         return;
     }
@@ -42,7 +42,7 @@ static void prs_get(unsigned char *local, const unsigned char *target, uint64_t 
 
 /* What a NIC does whose atomics are not the CPU's: atomic among initiators (the caller holds the
  * port's words), and a CPU's write between the two steps is lost. */
-static uint64_t prs_apply_incoherent(uint64_t *word, const struct prs_op *op)
+static uint64_t apply_incoherent(uint64_t *word, const struct prs_op *op)
 {
     uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
     /* Release pairs with the waiter's acquire load. */
@@ -59,10 +59,10 @@ void prs_loopback_move(const struct prs_loopback_op *queued, unsigned char *targ
     uint64_t old;
     switch ((enum prs_op_kind)op->kind) {
     case PRS_OP_PUT:
-        prs_put(target, op->flags & PRS_OP_INLINE ? queued->copied : queued->local, op->bytes);
+        copy_in(target, op->flags & PRS_OP_INLINE ? queued->copied : queued->local, op->bytes);
         break;
     case PRS_OP_GET:
-        prs_get(queued->local, target, op->bytes);
+        get(queued->local, target, op->bytes);
         break;
     case PRS_OP_SIGNAL_SET:
         /* Release pairs with the waiter's acquire load: it sees every earlier put. */
@@ -71,7 +71,7 @@ void prs_loopback_move(const struct prs_loopback_op *queued, unsigned char *targ
     case PRS_OP_ATOMIC:
     case PRS_OP_ATOMIC_FETCH:
         old = is_coherent ? prs_word_apply(word, op->atomic, op->value, op->compare)
-                          : prs_apply_incoherent(word, op);
+                          : apply_incoherent(word, op);
         if (op->kind == PRS_OP_ATOMIC_FETCH) {
             memcpy(queued->local, &old, 8);
         }

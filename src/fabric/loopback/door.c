@@ -23,20 +23,20 @@ struct prs_door {
     struct prs_door_page *page;
 };
 
-static void prs_door_lock(struct prs_door_page *page)
+static void door_lock(struct prs_door_page *page)
 {
-    /* Acquire pairs with the release in prs_door_unlock. */
+    /* Acquire pairs with the release in door_unlock. */
     while (atomic_exchange_explicit(&page->is_busy, true, memory_order_acquire)) {
         sched_yield();
     }
 }
 
-static void prs_door_unlock(struct prs_door_page *page)
+static void door_unlock(struct prs_door_page *page)
 {
-    atomic_store_explicit(&page->is_busy, false, memory_order_release); /* see prs_door_lock */
+    atomic_store_explicit(&page->is_busy, false, memory_order_release); /* see door_lock */
 }
 
-static struct prs_door_page *prs_door_map(int file)
+static struct prs_door_page *door_map(int file)
 {
     void *page =
         mmap(NULL, sizeof(struct prs_door_page), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -50,7 +50,7 @@ enum perseus_status prs_door_create(struct prs_port *port, const struct prs_log 
     struct prs_door *door = calloc(1, sizeof *door);
     int file = memfd_create("perseus-loopback", MFD_CLOEXEC);
     if (door == NULL || file < 0 || ftruncate(file, sizeof *door->page) != 0 ||
-        fstat(file, &info) != 0 || (door->page = prs_door_map(file)) == NULL) {
+        fstat(file, &info) != 0 || (door->page = door_map(file)) == NULL) {
         enum perseus_status status = prs_fail(
             log, PERSEUS_OUT_OF_MEMORY,
             "loopback could not make the file that addresses refer to: %s; raise the limit of "
@@ -78,9 +78,9 @@ void prs_door_destroy(struct prs_door *door)
     if (door == NULL) {
         return;
     }
-    prs_door_lock(door->page);
+    door_lock(door->page);
     door->page->port = NULL;
-    prs_door_unlock(door->page);
+    door_unlock(door->page);
     munmap(door->page, sizeof *door->page);
     close(door->address.file);
     free(door);
@@ -92,7 +92,7 @@ struct prs_door_address prs_door_address(const struct prs_door *door)
 }
 
 /* The door's file under a descriptor of our own, or -1 if it is no longer there. */
-static int prs_door_open_file(const struct prs_door_address *address)
+static int door_open_file(const struct prs_door_address *address)
 {
     struct stat info;
     int file = fcntl(address->file, F_DUPFD_CLOEXEC, 0);
@@ -117,15 +117,15 @@ enum perseus_status prs_door_knock(const struct prs_door_address *address,
                         (long long)address->process);
     }
     struct prs_port *port = NULL;
-    int file = prs_door_open_file(address);
-    struct prs_door_page *page = file >= 0 ? prs_door_map(file) : NULL;
+    int file = door_open_file(address);
+    struct prs_door_page *page = file >= 0 ? door_map(file) : NULL;
     if (page != NULL) {
-        prs_door_lock(page);
+        door_lock(page);
         if (page->port != NULL && page->id == address->id) {
             port = page->port;
             prs_port_ref(port);
         }
-        prs_door_unlock(page);
+        door_unlock(page);
         munmap(page, sizeof *page);
     }
     if (file >= 0) {

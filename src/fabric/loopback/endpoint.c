@@ -66,7 +66,7 @@ enum perseus_status prs_loopback_endpoint_address(struct prs_endpoint *endpoint,
 }
 
 /* Makes room for one more peer; nothing is allocated before the first. */
-static enum perseus_status prs_loopback_reserve_peer(struct prs_loopback_endpoint *self)
+static enum perseus_status loopback_reserve_peer(struct prs_loopback_endpoint *self)
 {
     if (self->n_peers < self->peers_room) {
         return PERSEUS_OK;
@@ -93,7 +93,7 @@ enum perseus_status prs_loopback_connect(struct prs_endpoint *endpoint, const vo
     }
     memcpy(&content, address, sizeof content);
     struct prs_loopback_peer *peer = calloc(1, sizeof *peer);
-    if (peer == NULL || prs_loopback_reserve_peer(self) != PERSEUS_OK) {
+    if (peer == NULL || loopback_reserve_peer(self) != PERSEUS_OK) {
         free(peer);
         return prs_fail(self->fabric->log, PERSEUS_OUT_OF_MEMORY, "no memory for peer %u",
                         self->n_peers);

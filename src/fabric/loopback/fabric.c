@@ -10,7 +10,7 @@
 #define PRS_MESSAGE_BYTES_MAX (1ull << 30)
 #define PRS_ATOMICS_ALL       ((2u << PERSEUS_ATOMIC_COMPARE_SWAP) - 1)
 
-static void prs_order_word(uint32_t order, char *word, size_t bytes)
+static void word_of_order(uint32_t order, char *word, size_t bytes)
 {
     snprintf(word, bytes, "lane queue, granted:%s%s%s%s%s",
              order & PRS_ORDER_PUT_PUT ? " put-put" : "",
@@ -20,7 +20,7 @@ static void prs_order_word(uint32_t order, char *word, size_t bytes)
 }
 
 /* All that a loopback can do, less what the configuration does not want granted. */
-static struct prs_caps prs_loopback_caps(const struct prs_fabric_config *config)
+static struct prs_caps loopback_caps(const struct prs_fabric_config *config)
 {
     uint64_t without = config->ungranted_mask;
     uint32_t atomics = without & PRS_UNGRANT_ATOMICS ? 0 : PRS_ATOMICS_ALL;
@@ -30,7 +30,7 @@ static struct prs_caps prs_loopback_caps(const struct prs_fabric_config *config)
     bool has_fence = (without & PRS_UNGRANT_FENCE) == 0;
     bool delivers = (without & PRS_UNGRANT_DELIVERED) == 0;
     struct prs_caps caps = {
-        .order = PRS_ORDER_ALL & ~(uint32_t)config->unordered_mask,
+        .order = PRS_ORDER_EVERY_PAIR & ~(uint32_t)config->unordered_mask,
         .fence_scope = has_fence ? PRS_FENCE_LANE : PRS_FENCE_NONE,
         .completion = delivers ? PRS_COMPLETION_DELIVERED : PRS_COMPLETION_TRANSMITTED,
         .completion_per_operation = true,
@@ -48,7 +48,7 @@ static struct prs_caps prs_loopback_caps(const struct prs_fabric_config *config)
         .numa_node = -1,
         .provider = "loopback",
     };
-    prs_order_word(caps.order, caps.order_word, sizeof caps.order_word);
+    word_of_order(caps.order, caps.order_word, sizeof caps.order_word);
     snprintf(caps.fence_word, sizeof caps.fence_word, "%s", has_fence ? "lane queue" : "none");
     snprintf(caps.completion_word, sizeof caps.completion_word, "%s",
              delivers ? "delivered" : "transmitted");
@@ -56,7 +56,7 @@ static struct prs_caps prs_loopback_caps(const struct prs_fabric_config *config)
     return caps;
 }
 
-static void prs_loopback_close(struct prs_fabric *fabric)
+static void loopback_close(struct prs_fabric *fabric)
 {
     if (fabric == NULL) {
         return;
@@ -67,8 +67,8 @@ static void prs_loopback_close(struct prs_fabric *fabric)
     free(self);
 }
 
-static enum perseus_status prs_loopback_open(const struct prs_fabric_config *config,
-                                             struct prs_fabric **out)
+static enum perseus_status loopback_open(const struct prs_fabric_config *config,
+                                         struct prs_fabric **out)
 {
     const char *provider = config->provider;
     if (provider != NULL && *provider != '\0' && strcmp(provider, "loopback") != 0) {
@@ -88,20 +88,20 @@ static enum perseus_status prs_loopback_open(const struct prs_fabric_config *con
         return prs_fail(config->log, PERSEUS_OUT_OF_MEMORY, "no memory for a loopback fabric");
     }
     self->base.ops = &prs_loopback_ops;
-    self->base.caps = prs_loopback_caps(config);
+    self->base.caps = loopback_caps(config);
     self->log = config->log;
     enum perseus_status status = prs_door_create(self->port, self->log, &self->door);
     if (status != PERSEUS_OK) {
-        prs_loopback_close(&self->base);
+        loopback_close(&self->base);
         return status;
     }
     *out = &self->base;
     return PERSEUS_OK;
 }
 
-static enum perseus_status prs_loopback_region_register(struct prs_fabric *fabric, void *base,
-                                                        size_t bytes, enum prs_memory_kind kind,
-                                                        struct prs_region **out)
+static enum perseus_status loopback_region_register(struct prs_fabric *fabric, void *base,
+                                                    size_t bytes, enum prs_memory_kind kind,
+                                                    struct prs_region **out)
 {
     struct prs_loopback_fabric *self = (struct prs_loopback_fabric *)fabric;
     if (kind != PRS_MEMORY_HOST) {
@@ -124,7 +124,7 @@ static enum perseus_status prs_loopback_region_register(struct prs_fabric *fabri
     return PERSEUS_OK;
 }
 
-static void prs_loopback_region_close(struct prs_region *region)
+static void loopback_region_close(struct prs_region *region)
 {
     if (region == NULL) {
         return;
@@ -134,8 +134,8 @@ static void prs_loopback_region_close(struct prs_region *region)
     free(self);
 }
 
-static enum perseus_status prs_loopback_region_export(struct prs_region *region, void *blob,
-                                                      size_t *bytes)
+static enum perseus_status loopback_region_export(struct prs_region *region, void *blob,
+                                                  size_t *bytes)
 {
     struct prs_loopback_region *self = (struct prs_loopback_region *)region;
     struct prs_loopback_blob content = {
@@ -152,15 +152,15 @@ static enum perseus_status prs_loopback_region_export(struct prs_region *region,
 
 const struct prs_fabric_ops prs_loopback_ops = {
     .name = "loopback",
-    .open = prs_loopback_open,
-    .close = prs_loopback_close,
+    .open = loopback_open,
+    .close = loopback_close,
     .endpoint_open = prs_loopback_endpoint_open,
     .endpoint_close = prs_loopback_endpoint_close,
     .endpoint_address = prs_loopback_endpoint_address,
     .connect = prs_loopback_connect,
-    .region_register = prs_loopback_region_register,
-    .region_close = prs_loopback_region_close,
-    .region_export = prs_loopback_region_export,
+    .region_register = loopback_region_register,
+    .region_close = loopback_region_close,
+    .region_export = loopback_region_export,
     .remote_import = prs_loopback_import,
     .remote_close = prs_loopback_remote_close,
     .post = prs_loopback_post,

@@ -32,7 +32,7 @@ struct prs_port {
 };
 
 /* Writers go first: an owner that closes must not wait for as long as others keep sending. */
-static int prs_rwlock_init(pthread_rwlock_t *lock)
+static int rwlock_init(pthread_rwlock_t *lock)
 {
     pthread_rwlockattr_t attr;
     int error = pthread_rwlockattr_init(&attr);
@@ -52,7 +52,7 @@ enum perseus_status prs_port_create(uint64_t id, struct prs_port **out)
         return PERSEUS_OUT_OF_MEMORY;
     }
     port->id = id;
-    if (prs_rwlock_init(&port->memory_lock) != 0) {
+    if (rwlock_init(&port->memory_lock) != 0) {
         goto fail;
     }
     if (pthread_mutex_init(&port->inbox_lock, NULL) != 0) {
@@ -115,7 +115,7 @@ void prs_port_shut(struct prs_port *port)
 }
 
 /* Finds a free place, growing the table if there is none. The lock is held for writing. */
-static enum perseus_status prs_port_place(struct prs_port *port, uint32_t *out)
+static enum perseus_status port_place(struct prs_port *port, uint32_t *out)
 {
     uint32_t index = 0;
     while (index < port->regions_room && port->regions[index].base != NULL) {
@@ -142,7 +142,7 @@ enum perseus_status prs_port_add(struct prs_port *port, void *base, size_t bytes
 {
     uint32_t index;
     pthread_rwlock_wrlock(&port->memory_lock);
-    enum perseus_status status = prs_port_place(port, &index);
+    enum perseus_status status = port_place(port, &index);
     if (status == PERSEUS_OK) {
         struct prs_port_region *region = &port->regions[index];
         region->base = base;
@@ -186,7 +186,7 @@ void prs_port_leave(struct prs_port *port)
 }
 
 /* Doubles the inbox and lays its events out from the beginning. The inbox lock is held. */
-static enum perseus_status prs_port_grow_inbox(struct prs_port *port)
+static enum perseus_status port_grow_inbox(struct prs_port *port)
 {
     uint32_t room = port->inbox_room == 0 ? PRS_INBOX_ROOM : 2 * port->inbox_room;
     struct prs_port_event *inbox = room <= PRS_INBOX_ROOM_MAX ? malloc(room * sizeof *inbox) : NULL;
@@ -208,7 +208,7 @@ enum perseus_status prs_port_send(struct prs_port *port, struct prs_port_event e
     enum perseus_status status = PERSEUS_OK;
     pthread_mutex_lock(&port->inbox_lock);
     if (port->inbox_used == port->inbox_room) {
-        status = prs_port_grow_inbox(port);
+        status = port_grow_inbox(port);
     }
     if (status == PERSEUS_OK) {
         port->inbox[(port->inbox_head + port->inbox_used) % port->inbox_room] = event;

@@ -9,12 +9,12 @@
 #define PRS_POLL_BYTES     (1u << 20)
 #define PRS_POLL_IMMEDIATE 64
 
-static bool prs_is_word(const struct prs_op *op)
+static bool is_word(const struct prs_op *op)
 {
     return op->kind != PRS_OP_PUT && op->kind != PRS_OP_GET;
 }
 
-static void prs_push_busy(struct prs_loopback_endpoint *self, struct prs_loopback_lane *lane)
+static void push_busy(struct prs_loopback_endpoint *self, struct prs_loopback_lane *lane)
 {
     lane->next_busy = NULL;
     if (self->busy_first == NULL) {
@@ -25,21 +25,21 @@ static void prs_push_busy(struct prs_loopback_endpoint *self, struct prs_loopbac
     self->busy_last = lane;
 }
 
-static void prs_push(struct prs_loopback_endpoint *self, struct prs_loopback_op *queued)
+static void push(struct prs_loopback_endpoint *self, struct prs_loopback_op *queued)
 {
     struct prs_loopback_lane *lane = &self->peers[queued->op.peer]->lanes[queued->op.lane];
     queued->next = NULL;
     if (lane->first == NULL) {
         lane->first = queued;
-        prs_push_busy(self, lane);
+        push_busy(self, lane);
     } else {
         lane->last->next = queued;
     }
     lane->last = queued;
 }
 
-static enum perseus_status prs_loopback_check(struct prs_loopback_endpoint *self,
-                                              const struct prs_op *op)
+static enum perseus_status loopback_check(struct prs_loopback_endpoint *self,
+                                          const struct prs_op *op)
 {
     const struct prs_log *log = self->fabric->log;
     if (op->peer >= self->n_peers) {
@@ -50,7 +50,7 @@ static enum perseus_status prs_loopback_check(struct prs_loopback_endpoint *self
         return status;
     }
     const struct prs_loopback_remote *remote = (const struct prs_loopback_remote *)op->remote;
-    if (prs_is_word(op) && !remote->is_word_aligned) {
+    if (is_word(op) && !remote->is_word_aligned) {
         return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
                         "words need a region that begins on an 8-byte boundary, and this one of "
                         "peer %u does not",
@@ -62,7 +62,7 @@ static enum perseus_status prs_loopback_check(struct prs_loopback_endpoint *self
 enum perseus_status prs_loopback_post(struct prs_endpoint *endpoint, const struct prs_op *op)
 {
     struct prs_loopback_endpoint *self = (struct prs_loopback_endpoint *)endpoint;
-    enum perseus_status status = prs_loopback_check(self, op);
+    enum perseus_status status = loopback_check(self, op);
     if (status != PERSEUS_OK) {
         return status;
     }
@@ -81,7 +81,7 @@ enum perseus_status prs_loopback_post(struct prs_endpoint *endpoint, const struc
     if ((op->flags & PRS_OP_MORE) == 0) {
         self->rung = self->posted;
     }
-    prs_push(self, queued);
+    push(self, queued);
     return PERSEUS_OK;
 }
 
@@ -93,8 +93,8 @@ enum perseus_status prs_loopback_flush(struct prs_endpoint *endpoint)
 }
 
 /* Carries out one operation. AGAIN: the target's inbox is full, try again later. */
-static enum perseus_status prs_execute(struct prs_loopback_endpoint *self,
-                                       const struct prs_loopback_op *queued)
+static enum perseus_status execute(struct prs_loopback_endpoint *self,
+                                   const struct prs_loopback_op *queued)
 {
     const struct prs_op *op = &queued->op;
     struct prs_loopback_peer *peer = self->peers[op->peer];
@@ -111,7 +111,7 @@ static enum perseus_status prs_execute(struct prs_loopback_endpoint *self,
                         op->peer, status == PERSEUS_IO ? "the target region" : "its endpoint");
     }
     bool is_coherent = self->base.fabric->caps.atomics_cpu_coherent;
-    bool locks_words = prs_is_word(op) && !is_coherent;
+    bool locks_words = is_word(op) && !is_coherent;
     if (locks_words) {
         prs_port_lock_words(peer->port);
     }
@@ -130,14 +130,14 @@ static enum perseus_status prs_execute(struct prs_loopback_endpoint *self,
 
 /* Takes the first operation off `lane` if it can be carried out now; returns whether it filled
  * *event. */
-static bool prs_step_lane(struct prs_loopback_endpoint *self, struct prs_loopback_lane *lane,
-                          struct prs_event *event, uint64_t *moved)
+static bool step_lane(struct prs_loopback_endpoint *self, struct prs_loopback_lane *lane,
+                      struct prs_event *event, uint64_t *moved)
 {
     struct prs_loopback_op *queued = lane->first;
     if (queued->number > self->rung) {
         return false;
     }
-    enum perseus_status status = prs_execute(self, queued);
+    enum perseus_status status = execute(self, queued);
     if (status == PERSEUS_AGAIN) {
         return false;
     }
@@ -157,8 +157,7 @@ static bool prs_step_lane(struct prs_loopback_endpoint *self, struct prs_loopbac
 
 /* Serves the busy lanes in turn. An operation is carried out only when there is room to report it,
  * so completions need no queue. */
-static uint32_t prs_run_lanes(struct prs_loopback_endpoint *self, struct prs_event *events,
-                              uint32_t n)
+static uint32_t run_lanes(struct prs_loopback_endpoint *self, struct prs_event *events, uint32_t n)
 {
     uint32_t filled = 0;
     uint64_t moved = 0;
@@ -168,16 +167,16 @@ static uint32_t prs_run_lanes(struct prs_loopback_endpoint *self, struct prs_eve
             break;
         }
         self->busy_first = lane->next_busy;
-        filled += prs_step_lane(self, lane, &events[filled], &moved) ? 1 : 0;
+        filled += step_lane(self, lane, &events[filled], &moved) ? 1 : 0;
         if (lane->first != NULL) {
-            prs_push_busy(self, lane);
+            push_busy(self, lane);
         }
     }
     return filled;
 }
 
 /* Which of our peers has this port. O(peers): the reference keeps no index. */
-static uint32_t prs_peer_of(const struct prs_loopback_endpoint *self, uint64_t port)
+static uint32_t peer_of(const struct prs_loopback_endpoint *self, uint64_t port)
 {
     for (uint32_t i = 0; i < self->n_peers; i++) {
         if (prs_port_id(self->peers[i]->port) == port) {
@@ -187,8 +186,8 @@ static uint32_t prs_peer_of(const struct prs_loopback_endpoint *self, uint64_t p
     return PRS_PEER_UNKNOWN; /* it knows us, but we have not connected to it yet */
 }
 
-static uint32_t prs_take_immediates(struct prs_loopback_endpoint *self, struct prs_event *events,
-                                    uint32_t n)
+static uint32_t take_immediates(struct prs_loopback_endpoint *self, struct prs_event *events,
+                                uint32_t n)
 {
     if (self->fabric->first != self) {
         return 0;
@@ -198,7 +197,7 @@ static uint32_t prs_take_immediates(struct prs_loopback_endpoint *self, struct p
     uint32_t count = prs_port_receive(self->fabric->port, taken, room);
     for (uint32_t i = 0; i < count; i++) {
         events[i] = (struct prs_event){.kind = PRS_EVENT_IMMEDIATE,
-                                       .peer = prs_peer_of(self, taken[i].source),
+                                       .peer = peer_of(self, taken[i].source),
                                        .immediate = taken[i].immediate};
     }
     return count;
@@ -211,11 +210,11 @@ enum perseus_status prs_loopback_poll(struct prs_endpoint *endpoint, struct prs_
     uint32_t filled = 0;
     self->events_first = !self->events_first;
     if (self->events_first) {
-        filled = prs_take_immediates(self, events, n);
+        filled = take_immediates(self, events, n);
     }
-    filled += prs_run_lanes(self, events + filled, n - filled);
+    filled += run_lanes(self, events + filled, n - filled);
     if (!self->events_first) {
-        filled += prs_take_immediates(self, events + filled, n - filled);
+        filled += take_immediates(self, events + filled, n - filled);
     }
     *out_n = filled;
     return PERSEUS_OK;
