@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/address.h"
 
-enum perseus_status prs_check_target(const struct perseus_pe *pe, int target)
+enum perseus_status prs_check_target(const struct perseus_pe *pe, int target, uint32_t *out_peer)
 {
     if (target < 0 || target >= pe->size) {
         return prs_fail(prs_pe_log(pe), PERSEUS_INVALID_ARGUMENT,
                         "there is no PE %d: this job has PEs 0 to %d", target, pe->size - 1);
+    }
+    if (out_peer != NULL) {
+        *out_peer = (uint32_t)target;
     }
     return PERSEUS_OK;
 }
@@ -36,16 +39,13 @@ enum perseus_status prs_find_word(const struct perseus_pe *pe, const char *argum
 }
 
 enum perseus_status prs_find_local(const struct perseus_pe *pe, const char *argument,
-                                   const void *address, size_t bytes, struct prs_local *out)
+                                   const void *address, size_t bytes, struct prs_desc *out)
 {
-    uint64_t offset = 0;
-    if (prs_heap_find(pe->heap, address, bytes, &offset)) {
-        *out = (struct prs_local){.window = PRS_WINDOW_HEAP, .offset = offset};
+    if (prs_heap_find(pe->heap, address, bytes, &out->local)) {
+        out->local_window = PRS_WINDOW_HEAP;
         return PERSEUS_OK;
     }
-    uint16_t window = 0;
-    if (prs_buffers_find(pe->buffers, address, bytes, &window, &offset)) {
-        *out = (struct prs_local){.window = window, .offset = offset};
+    if (prs_buffers_find(pe->buffers, address, bytes, &out->local_window, &out->local)) {
         return PERSEUS_OK;
     }
     return prs_fail(prs_pe_log(pe), PERSEUS_OUT_OF_RANGE,

@@ -6,22 +6,18 @@
 
 #include "core/pe.h"
 
-/* Local memory of an operation, as descriptors name it. */
-struct prs_local {
-    uint16_t window;
-    uint64_t offset;
-};
-
-enum perseus_status prs_check_target(const struct perseus_pe *pe, int target);
+/* *out_peer: the target as descriptors name it; may be NULL. */
+enum perseus_status prs_check_target(const struct perseus_pe *pe, int target, uint32_t *out_peer);
 /* [address, address + bytes) in the own heap: the same offset at every PE. */
 enum perseus_status prs_find_symmetric(const struct perseus_pe *pe, const char *argument,
                                        const void *address, size_t bytes, uint64_t *out_offset);
 /* An aligned 8-byte word of the own heap. */
 enum perseus_status prs_find_word(const struct perseus_pe *pe, const char *argument,
                                   const uint64_t *address, uint64_t *out_offset);
-/* [address, address + bytes) in the own heap or in one registered buffer. */
+/* [address, address + bytes) in the own heap or in one registered buffer: sets out's local_window and
+ * local. */
 enum perseus_status prs_find_local(const struct perseus_pe *pe, const char *argument,
-                                   const void *address, size_t bytes, struct prs_local *out);
+                                   const void *address, size_t bytes, struct prs_desc *out);
 
 /* Where the heap of a local target is mapped here, or NULL; the target is valid. */
 static inline unsigned char *prs_local_heap(const struct perseus_pe *pe, int target)

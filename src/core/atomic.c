@@ -15,7 +15,7 @@ static enum perseus_status find_word(const struct perseus_pe *pe, const uint64_t
                             ? "without a result; use perseus_atomic_fetch for compare-and-swap"
                             : "of this library");
     }
-    enum perseus_status status = prs_check_target(pe, target);
+    enum perseus_status status = prs_check_target(pe, target, NULL);
     return status == PERSEUS_OK ? prs_find_word(pe, "symmetric", symmetric, out_offset) : status;
 }
 

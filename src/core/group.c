@@ -13,7 +13,7 @@
 #include "core/address.h"
 #include "core/rounds.h"
 #include "core/signal.h"
-#include "core/sync.h"
+#include "core/submit.h"
 
 #define NO_FENCE (PRS_DESC_ALL_PEERS - 1) /* every member is local */
 
@@ -60,7 +60,7 @@ static enum perseus_status take_members(struct perseus_signal_group *group,
     for (uint32_t i = 0; i < attr->n_members; i++) {
         struct prs_group_member *member = &group->members[i];
         *member = (struct prs_group_member){.target = attr->members[i].target, .number = i};
-        enum perseus_status status = prs_check_target(group->pe, member->target);
+        enum perseus_status status = prs_check_target(group->pe, member->target, NULL);
         if (status == PERSEUS_OK) {
             status = prs_find_word(group->pe, "a member's signal", attr->members[i].signal,
                                    &member->signal);
@@ -171,7 +171,7 @@ static enum perseus_status signal_members(struct perseus_signal_group *group)
 {
     enum perseus_status status = PERSEUS_OK;
     if (group->fence_peer != NO_FENCE) {
-        status = prs_fence_post(group->pe, group->fence_peer);
+        status = prs_submit_fence(group->pe, group->fence_peer);
     }
     const uint64_t *values = prs_rounds_values(group->rounds);
     for (uint32_t i = 0; i < group->n_runs && status == PERSEUS_OK; i++) {

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/rma.h"
-
+/*
+ * rma.c: puts, gets and puts with signal. Arguments are checked here, once, and become a descriptor;
+ * a local peer's heap is then reached by the caller itself, every other one through the channel.
+ */
 #include <string.h>
 
 #include "base/export.h"
 #include "core/address.h"
+#include "core/signal.h"
 #include "core/submit.h"
 
-void prs_copy(void *to, const void *from, size_t bytes)
+/* Copies to or from a local peer's heap. An aligned 8-byte word goes in one piece, with acquire and
+ * release, so that an 8-byte put behind a fence can serve as a flag. */
+static void copy(void *to, const void *from, size_t bytes)
 {
     if (bytes == sizeof(uint64_t) && ((uintptr_t)to | (uintptr_t)from) % sizeof(uint64_t) == 0) {
         /* Acquire: with the release of whoever wrote the word. Release: with perseus_signal_fetch
@@ -19,101 +24,109 @@ void prs_copy(void *to, const void *from, size_t bytes)
     }
 }
 
-/* One transfer between `symmetric` at the target and `local` here, whichever way `kind` says. */
-struct transfer_args {
-    enum prs_desc_kind kind; /* PUT or GET */
-    const void *symmetric;
-    void *local; /* only read by a put */
-    size_t bytes;
-    int target;
-};
-
-static enum perseus_status find_both(const struct perseus_pe *pe,
-                                     const struct transfer_args *transfer,
-                                     struct prs_local *out_local, uint64_t *out_remote)
+/* Checks the sides of a transfer of desc->bytes, and fills in where they are. `symmetric` is at the
+ * target, `local` here. */
+static enum perseus_status find_sides(const struct perseus_pe *pe, const void *symmetric,
+                                      const void *local, int target, struct prs_desc *desc)
 {
-    bool is_put = transfer->kind == PRS_DESC_PUT;
-    enum perseus_status status = prs_find_symmetric(pe, is_put ? "dst" : "src", transfer->symmetric,
-                                                    transfer->bytes, out_remote);
-    if (status == PERSEUS_OK) {
-        status =
-            prs_find_local(pe, is_put ? "src" : "dst", transfer->local, transfer->bytes, out_local);
-    }
-    return status;
-}
-
-static enum perseus_status run(struct perseus_pe *pe, const struct transfer_args *transfer,
-                               bool is_blocking)
-{
-    enum perseus_status status = prs_check_target(pe, transfer->target);
-    if (status != PERSEUS_OK || transfer->bytes == 0) {
+    bool is_get = desc->kind == PRS_DESC_GET;
+    enum perseus_status status = prs_check_target(pe, target, &desc->peer);
+    if (status != PERSEUS_OK || desc->bytes == 0) {
         return status;
     }
-    struct prs_local local = {0};
-    uint64_t remote = 0;
-    status = find_both(pe, transfer, &local, &remote);
+    status = prs_find_symmetric(pe, is_get ? "src" : "dst", symmetric, desc->bytes, &desc->remote);
+    return status == PERSEUS_OK
+               ? prs_find_local(pe, is_get ? "dst" : "src", local, desc->bytes, desc)
+               : status;
+}
+
+/* Only a get writes to `local`, only a put to `symmetric`. */
+static enum perseus_status transfer(struct perseus_pe *pe, enum prs_desc_kind kind,
+                                    const void *symmetric, const void *local, size_t bytes,
+                                    int target, bool is_blocking)
+{
+    struct prs_desc desc = {.kind = (uint8_t)kind, .bytes = bytes, .ticket = PRS_DESC_NO_TICKET};
+    enum perseus_status status = find_sides(pe, symmetric, local, target, &desc);
+    if (status != PERSEUS_OK || bytes == 0) {
+        return status;
+    }
+    unsigned char *heap = prs_local_heap(pe, target);
+    if (heap == NULL) {
+        return prs_submit_transfer(pe, desc, kind == PRS_DESC_PUT ? "put" : "get", is_blocking);
+    }
+    if (kind == PRS_DESC_PUT) {
+        copy(heap + desc.remote, local, bytes);
+    } else {
+        copy((void *)(uintptr_t)local, heap + desc.remote, bytes);
+    }
+    prs_count_local(pe, target);
+    return PERSEUS_OK;
+}
+
+static enum perseus_status put_signal(struct perseus_pe *pe, void *dst, const void *src,
+                                      size_t bytes, uint64_t *signal, uint64_t value,
+                                      enum perseus_signal_op op, int target, bool is_blocking)
+{
+    struct prs_desc desc = {.kind = PRS_DESC_PUT_SIGNAL,
+                            .sub = (uint8_t)op,
+                            .bytes = bytes,
+                            .value = value,
+                            .ticket = PRS_DESC_NO_TICKET};
+    enum perseus_status status = find_sides(pe, dst, src, target, &desc);
+    if (status == PERSEUS_OK) {
+        status = prs_signal_check_op(pe, op);
+    }
+    if (status == PERSEUS_OK) {
+        status = prs_find_word(pe, "signal", signal, &desc.signal);
+    }
     if (status != PERSEUS_OK) {
         return status;
     }
-    bool is_put = transfer->kind == PRS_DESC_PUT;
-    unsigned char *heap = prs_local_heap(pe, transfer->target);
-    if (heap != NULL) {
-        prs_copy(is_put ? heap + remote : transfer->local, is_put ? transfer->local : heap + remote,
-                 transfer->bytes);
-        prs_count_local(pe, transfer->target);
-        return PERSEUS_OK;
+    unsigned char *heap = prs_local_heap(pe, target);
+    if (heap == NULL) {
+        return prs_submit_transfer(pe, desc, "put with signal", is_blocking);
     }
-    const struct prs_desc desc = {
-        .kind = (uint8_t)transfer->kind,
-        .local_window = local.window,
-        .peer = (uint32_t)transfer->target,
-        .ticket = PRS_DESC_NO_TICKET,
-        .local = local.offset,
-        .remote = remote,
-        .bytes = transfer->bytes,
-    };
-    const char *what = is_put ? "put" : "get";
-    if (is_blocking && desc.bytes <= pe->message_bytes_max) {
-        return prs_submit_and_wait(pe, desc, what, NULL);
+    if (bytes > 0) {
+        copy(heap + desc.remote, src, bytes);
     }
-    status = prs_submit_pieces(pe, desc);
-    return is_blocking && status == PERSEUS_OK ? prs_submit_quiet(pe, desc.peer, what) : status;
-}
-
-static struct transfer_args put_transfer(void *dst, const void *src, size_t bytes, int target)
-{
-    return (struct transfer_args){PRS_DESC_PUT, dst, (void *)(uintptr_t)src, bytes, target};
-}
-
-static struct transfer_args get_transfer(void *dst, const void *src, size_t bytes, int target)
-{
-    return (struct transfer_args){PRS_DESC_GET, src, dst, bytes, target};
+    return prs_signal_post(pe, desc.signal, value, op, target);
 }
 
 PRS_PUBLIC enum perseus_status perseus_put_nbi(struct perseus_pe *pe, void *dst, const void *src,
                                                size_t bytes, int target)
 {
-    const struct transfer_args transfer = put_transfer(dst, src, bytes, target);
-    return run(pe, &transfer, false);
+    return transfer(pe, PRS_DESC_PUT, dst, src, bytes, target, false);
 }
 
 PRS_PUBLIC enum perseus_status perseus_put(struct perseus_pe *pe, void *dst, const void *src,
                                            size_t bytes, int target)
 {
-    const struct transfer_args transfer = put_transfer(dst, src, bytes, target);
-    return run(pe, &transfer, true);
+    return transfer(pe, PRS_DESC_PUT, dst, src, bytes, target, true);
 }
 
 PRS_PUBLIC enum perseus_status perseus_get_nbi(struct perseus_pe *pe, void *dst, const void *src,
                                                size_t bytes, int target)
 {
-    const struct transfer_args transfer = get_transfer(dst, src, bytes, target);
-    return run(pe, &transfer, false);
+    return transfer(pe, PRS_DESC_GET, src, dst, bytes, target, false);
 }
 
 PRS_PUBLIC enum perseus_status perseus_get(struct perseus_pe *pe, void *dst, const void *src,
                                            size_t bytes, int target)
 {
-    const struct transfer_args transfer = get_transfer(dst, src, bytes, target);
-    return run(pe, &transfer, true);
+    return transfer(pe, PRS_DESC_GET, src, dst, bytes, target, true);
+}
+
+PRS_PUBLIC enum perseus_status perseus_put_signal_nbi(struct perseus_pe *pe, void *dst,
+                                                      const void *src, size_t bytes,
+                                                      uint64_t *signal, uint64_t value,
+                                                      enum perseus_signal_op op, int target)
+{
+    return put_signal(pe, dst, src, bytes, signal, value, op, target, false);
+}
+
+PRS_PUBLIC enum perseus_status perseus_put_signal(struct perseus_pe *pe, void *dst, const void *src,
+                                                  size_t bytes, uint64_t *signal, uint64_t value,
+                                                  enum perseus_signal_op op, int target)
+{
+    return put_signal(pe, dst, src, bytes, signal, value, op, target, true);
 }

@@ -3,15 +3,11 @@
 
 #include "base/export.h"
 #include "core/address.h"
-#include "core/rma.h"
 #include "core/submit.h"
-#include "core/sync.h"
 #include "core/wait.h"
 #include "fabric/word.h"
 
-#define VECTOR_DESCS_MAX \
-    33 /* of one vector signal: 1 and its values, on the caller's stack \
-        */
+#define VECTOR_DESCS_MAX 33 /* of one vector signal: 1 and its values, on the caller's stack */
 #define VECTOR_COUNT_MAX ((VECTOR_DESCS_MAX - 1) * PRS_DESC_VALUES_MAX)
 
 enum perseus_status prs_signal_check_op(const struct perseus_pe *pe, enum perseus_signal_op op)
@@ -112,98 +108,12 @@ enum perseus_status prs_signal_post_vector(struct perseus_pe *pe, uint64_t offse
 
 /* ---- public calls ---- */
 
-/* What does not fit into one put with signal becomes puts, a fence and a signal: submits all but
- * the signal, and leaves that in *desc. */
-static enum perseus_status split(struct perseus_pe *pe, struct prs_desc *desc)
-{
-    enum perseus_status status = PERSEUS_OK;
-    if (desc->bytes > 0 && desc->bytes <= pe->message_bytes_max) {
-        return PERSEUS_OK;
-    }
-    if (desc->bytes > 0) {
-        struct prs_desc put = *desc;
-        put.kind = PRS_DESC_PUT;
-        status = prs_submit_pieces(pe, put);
-        if (status == PERSEUS_OK) {
-            status = prs_fence_post(pe, desc->peer);
-        }
-    }
-    desc->kind = PRS_DESC_SIGNAL;
-    desc->remote = desc->signal;
-    desc->bytes = 0;
-    return status;
-}
-
-static enum perseus_status put_signal(struct perseus_pe *pe, void *dst, const void *src,
-                                      size_t bytes, uint64_t *signal, uint64_t value,
-                                      enum perseus_signal_op op, int target, bool is_blocking)
-{
-    uint64_t remote = 0, signal_offset = 0;
-    struct prs_local local = {0};
-    enum perseus_status status = prs_check_target(pe, target);
-    if (status == PERSEUS_OK) {
-        status = prs_signal_check_op(pe, op);
-    }
-    if (status == PERSEUS_OK) {
-        status = prs_find_word(pe, "signal", signal, &signal_offset);
-    }
-    if (status == PERSEUS_OK && bytes > 0) {
-        status = prs_find_symmetric(pe, "dst", dst, bytes, &remote);
-    }
-    if (status == PERSEUS_OK && bytes > 0) {
-        status = prs_find_local(pe, "src", src, bytes, &local);
-    }
-    if (status != PERSEUS_OK) {
-        return status;
-    }
-    unsigned char *heap = prs_local_heap(pe, target);
-    if (heap != NULL) {
-        if (bytes > 0) {
-            prs_copy(heap + remote, src, bytes);
-        }
-        return prs_signal_post(pe, signal_offset, value, op, target);
-    }
-    struct prs_desc desc = {
-        .kind = PRS_DESC_PUT_SIGNAL,
-        .sub = (uint8_t)op,
-        .local_window = local.window,
-        .peer = (uint32_t)target,
-        .ticket = PRS_DESC_NO_TICKET,
-        .local = local.offset,
-        .remote = remote,
-        .bytes = bytes,
-        .signal = signal_offset,
-        .value = value,
-    };
-    status = split(pe, &desc);
-    if (status != PERSEUS_OK) {
-        return status;
-    }
-    return is_blocking ? prs_submit_and_wait(pe, desc, "put with signal", NULL)
-                       : prs_submit(pe, &desc, 1);
-}
-
-PRS_PUBLIC enum perseus_status perseus_put_signal_nbi(struct perseus_pe *pe, void *dst,
-                                                      const void *src, size_t bytes,
-                                                      uint64_t *signal, uint64_t value,
-                                                      enum perseus_signal_op op, int target)
-{
-    return put_signal(pe, dst, src, bytes, signal, value, op, target, false);
-}
-
-PRS_PUBLIC enum perseus_status perseus_put_signal(struct perseus_pe *pe, void *dst, const void *src,
-                                                  size_t bytes, uint64_t *signal, uint64_t value,
-                                                  enum perseus_signal_op op, int target)
-{
-    return put_signal(pe, dst, src, bytes, signal, value, op, target, true);
-}
-
 PRS_PUBLIC enum perseus_status perseus_signal_op(struct perseus_pe *pe, uint64_t *signal,
                                                  uint64_t value, enum perseus_signal_op op,
                                                  int target)
 {
     uint64_t offset = 0;
-    enum perseus_status status = prs_check_target(pe, target);
+    enum perseus_status status = prs_check_target(pe, target, NULL);
     if (status == PERSEUS_OK) {
         status = prs_signal_check_op(pe, op);
     }
@@ -218,7 +128,7 @@ PRS_PUBLIC enum perseus_status perseus_signal_set_vector(struct perseus_pe *pe, 
                                                          int target)
 {
     uint64_t offset = 0;
-    enum perseus_status status = prs_check_target(pe, target);
+    enum perseus_status status = prs_check_target(pe, target, NULL);
     if (status != PERSEUS_OK || count == 0) {
         return status;
     }

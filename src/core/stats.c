@@ -12,7 +12,7 @@ PRS_PUBLIC enum perseus_status perseus_stats(struct perseus_pe *pe, int target,
                                              struct perseus_stats *out)
 {
     bool is_all = target == PERSEUS_ALL_PES;
-    enum perseus_status status = is_all ? PERSEUS_OK : prs_check_target(pe, target);
+    enum perseus_status status = is_all ? PERSEUS_OK : prs_check_target(pe, target, NULL);
     if (status != PERSEUS_OK) {
         return status;
     }

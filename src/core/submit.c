@@ -94,7 +94,7 @@ enum perseus_status prs_submit_and_wait(struct perseus_pe *pe, struct prs_desc d
     return PERSEUS_OK;
 }
 
-enum perseus_status prs_submit_pieces(struct perseus_pe *pe, struct prs_desc desc)
+static enum perseus_status submit_pieces(struct perseus_pe *pe, struct prs_desc desc)
 {
     uint64_t piece_max = pe->message_bytes_max, left = desc.bytes;
     enum perseus_status status = PERSEUS_OK;
@@ -106,6 +106,49 @@ enum perseus_status prs_submit_pieces(struct perseus_pe *pe, struct prs_desc des
         left -= desc.bytes;
     }
     return status;
+}
+
+/* A put with signal that does not fit into one message becomes puts, a fence and a signal; one
+ * without payload is a signal. Submits all but the signal, which is left in *desc. */
+static enum perseus_status split_signal(struct perseus_pe *pe, struct prs_desc *desc)
+{
+    enum perseus_status status = PERSEUS_OK;
+    if (desc->bytes > 0) {
+        struct prs_desc put = *desc;
+        put.kind = PRS_DESC_PUT;
+        status = submit_pieces(pe, put);
+        if (status == PERSEUS_OK) {
+            status = prs_submit_fence(pe, desc->peer);
+        }
+    }
+    desc->kind = PRS_DESC_SIGNAL;
+    desc->remote = desc->signal;
+    desc->bytes = 0;
+    return status;
+}
+
+enum perseus_status prs_submit_transfer(struct perseus_pe *pe, struct prs_desc desc,
+                                        const char *what, bool is_blocking)
+{
+    bool fits = desc.bytes > 0 && desc.bytes <= pe->message_bytes_max;
+    enum perseus_status status = PERSEUS_OK;
+    if (!fits && desc.kind == PRS_DESC_PUT_SIGNAL) {
+        status = split_signal(pe, &desc);
+    } else if (!fits) {
+        status = submit_pieces(pe, desc);
+        return is_blocking && status == PERSEUS_OK ? prs_submit_quiet(pe, desc.peer, what) : status;
+    }
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    return is_blocking ? prs_submit_and_wait(pe, desc, what, NULL) : prs_submit(pe, &desc, 1);
+}
+
+enum perseus_status prs_submit_fence(struct perseus_pe *pe, uint32_t peer)
+{
+    const struct prs_desc desc = {
+        .kind = PRS_DESC_FENCE, .peer = peer, .ticket = PRS_DESC_NO_TICKET};
+    return prs_submit(pe, &desc, 1);
 }
 
 enum perseus_status prs_submit_quiet(struct perseus_pe *pe, uint32_t peer, const char *what)

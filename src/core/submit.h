@@ -13,8 +13,14 @@ enum perseus_status prs_submit(struct perseus_pe *pe, const struct prs_desc *des
 enum perseus_status prs_submit_and_wait(struct perseus_pe *pe, struct prs_desc desc,
                                         const char *what, uint64_t *out_result);
 
-/* A PUT or GET without ticket, in as many pieces as the fabric's longest message asks for. */
-enum perseus_status prs_submit_pieces(struct perseus_pe *pe, struct prs_desc desc);
+/* A PUT, GET or PUT_SIGNAL without ticket, in as many pieces as the fabric's longest message asks
+ * for; blocking ones return when it is complete, and `what` names them in messages. */
+enum perseus_status prs_submit_transfer(struct perseus_pe *pe, struct prs_desc desc,
+                                        const char *what, bool is_blocking);
+/* What was submitted before to `peer`, or to PRS_DESC_ALL_PEERS, comes before what is submitted
+ * after. Local targets need none: what is done to them is done, and their signals are stored with
+ * release. */
+enum perseus_status prs_submit_fence(struct perseus_pe *pe, uint32_t peer);
 /* Completes everything submitted before to `peer`, or to PRS_DESC_ALL_PEERS. */
 enum perseus_status prs_submit_quiet(struct perseus_pe *pe, uint32_t peer, const char *what);
 

@@ -1,31 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/sync.h"
-
 #include "base/export.h"
 #include "core/address.h"
 #include "core/signal.h"
 #include "core/submit.h"
 #include "core/wait.h"
 
-enum perseus_status prs_fence_post(struct perseus_pe *pe, uint32_t peer)
-{
-    const struct prs_desc desc = {
-        .kind = PRS_DESC_FENCE, .peer = peer, .ticket = PRS_DESC_NO_TICKET};
-    return prs_submit(pe, &desc, 1);
-}
-
 PRS_PUBLIC enum perseus_status perseus_fence(struct perseus_pe *pe)
 {
-    return pe->channel != NULL ? prs_fence_post(pe, PRS_DESC_ALL_PEERS) : PERSEUS_OK;
+    return pe->channel != NULL ? prs_submit_fence(pe, PRS_DESC_ALL_PEERS) : PERSEUS_OK;
 }
 
 PRS_PUBLIC enum perseus_status perseus_fence_pe(struct perseus_pe *pe, int target)
 {
-    enum perseus_status status = prs_check_target(pe, target);
+    enum perseus_status status = prs_check_target(pe, target, NULL);
     if (status != PERSEUS_OK || prs_local_heap(pe, target) != NULL) {
         return status;
     }
-    return prs_fence_post(pe, (uint32_t)target);
+    return prs_submit_fence(pe, (uint32_t)target);
 }
 
 PRS_PUBLIC enum perseus_status perseus_quiet(struct perseus_pe *pe)
