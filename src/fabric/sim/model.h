@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model.h: what an operation costs on the virtual fabric, and what that fabric grants. */
+#ifndef PRS_FABRIC_SIM_MODEL_H
+#define PRS_FABRIC_SIM_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Times in ns, rates in Gbit/s. A rate of 0 is infinite. */
+struct prs_sim_model {
+    /* CPU of whoever drives an endpoint (the proxy thread) */
+    double step_ns;  /* one look at the completion queue, with the loop around it */
+    double post_ns;  /* one posted operation */
+    double event_ns; /* one completion or immediate taken */
+    /* sending NIC */
+    double doorbell_ns; /* from the post until the NIC has read the descriptor */
+    double message_ns;  /* the NIC's least time between two messages */
+    double line_gbit_s; /* of one NIC, each direction */
+    double pcie_ns;     /* latency of reading a payload that is not inline */
+    double pcie_gbit_s; /* of reading payloads */
+    double queues;      /* command queues or queue pairs of an endpoint: peer p is on queue
+                              p % queues; 0: a queue for every peer */
+    double fence_ns;    /* the NIC's own time for a fence flag, besides the wait */
+    double inflight;    /* operations of an endpoint before a post gets AGAIN */
+    /* network and receiving NIC */
+    double hops, hop_ns;
+    double jitter_ns;          /* uniform, per message */
+    double receive_message_ns; /* the receiver's least time between two messages: incast */
+    double receive_gbit_s;
+    /* way back */
+    double ack_ns; /* from delivery until the sending NIC knows; what a fence flag waits for */
+    double completion_ns; /* from there until software can see it; what a drain waits for too */
+    double tail_ns;       /* more of the latter: tail_ns * destinations ^ tail_exponent */
+    double tail_exponent;
+    /* what is granted */
+    bool ordered;          /* write-after-write on a connection */
+    bool fence;            /* a fence flag, per queue */
+    bool atomics;          /* native, not coherent with the CPU */
+    double immediate_bits; /* 0, or 4 to 64 */
+};
+
+/* A field of a struct by name, for scenario files, fits and sweeps. */
+struct prs_sim_field {
+    const char *name;
+    size_t offset;
+    bool is_flag; /* a bool, else a double */
+    double min, max;
+    const char *help;
+};
+
+/* All of a model's fields; *out_count of them. */
+const struct prs_sim_field *prs_sim_model_fields(size_t *out_count);
+/* NULL when there is none of this name. */
+const struct prs_sim_field *prs_sim_model_field(const char *name);
+
+#endif

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nic.c: the stations of an operation.
+ *
+ *   take     its queue lets it through, or holds it behind a fence
+ *   send     the NIC reads the payload and puts it on the line, one message after the other
+ *   arrive   its first byte is at the receiver's NIC, which takes one message after the other
+ *   deliver  the target's memory has changed
+ *   finish   software at the source can see that
+ *
+ * send needs no event of its own: the line is free from a known time on, and messages reach it in
+ * the order in which they are posted, but for those that a fence held.
+ */
+#include "fabric/sim/internal.h"
+
+static void on_arrive(void *context);
+static void on_deliver(void *context);
+static void on_finish(void *context);
+
+uint64_t prs_sim_bytes_ns(uint64_t bytes, double gbit_s)
+{
+    return gbit_s > 0 ? (uint64_t)((double)bytes * 8 / gbit_s + 0.5) : 0;
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+struct prs_sim_queue *prs_sim_queue_of(struct prs_sim_endpoint *endpoint, uint32_t peer)
+{
+    return endpoint->n_queues > 0 ? &endpoint->queues[peer % endpoint->n_queues]
+                                  : &endpoint->peers[peer].queue;
+}
+
+/* What travels to the target. */
+static uint64_t wire_bytes(const struct prs_sim_op *op)
+{
+    return op->kind == PRS_OP_PUT ? op->bytes : op->kind == PRS_OP_GET ? 0 : 8;
+}
+
+/* What travels back. */
+static uint64_t answer_bytes(const struct prs_sim_op *op)
+{
+    return op->kind == PRS_OP_GET ? op->bytes : op->kind == PRS_OP_ATOMIC_FETCH ? 8 : 0;
+}
+
+static void send(struct prs_sim_op *op, uint64_t earliest_ns)
+{
+    struct prs_sim_endpoint *endpoint = op->endpoint;
+    struct prs_sim_net *net = endpoint->net;
+    if (endpoint->is_closed) { /* its fabric may be gone */
+        prs_timeline_add(net->timeline, prs_sim_now(net), on_deliver, op);
+        return;
+    }
+    const struct prs_sim_model *model = &net->model;
+    struct prs_sim_fabric *fabric = endpoint->fabric;
+    struct prs_sim_peer *peer = &endpoint->peers[op->peer];
+    bool reads = op->kind == PRS_OP_PUT && op->bytes > 0 && (op->flags & PRS_OP_INLINE) == 0;
+    uint64_t bytes = wire_bytes(op);
+    uint64_t line_ns = prs_sim_bytes_ns(bytes, model->line_gbit_s);
+    uint64_t read_ns = reads ? prs_sim_bytes_ns(bytes, model->pcie_gbit_s) : 0;
+    uint64_t length_ns = later(line_ns, read_ns);
+    uint64_t start_ns = later(earliest_ns, fabric->send_free_ns);
+    fabric->send_free_ns = start_ns + later(length_ns, (uint64_t)model->message_ns);
+    uint64_t head_ns = start_ns + net->latency_ns + (reads ? (uint64_t)model->pcie_ns : 0);
+    if (model->jitter_ns >= 1) {
+        head_ns += prs_rng_below(&net->rng, (uint32_t)model->jitter_ns);
+    }
+    if (model->ordered) {
+        head_ns = later(head_ns, peer->head_ns);
+        peer->head_ns = head_ns;
+    }
+    op->tail_ns = head_ns + length_ns;
+    prs_timeline_add(net->timeline, head_ns, on_arrive, op);
+}
+
+void prs_sim_nic_take(struct prs_sim_op *op)
+{
+    struct prs_sim_queue *queue = prs_sim_queue_of(op->endpoint, op->peer);
+    bool is_fence = (op->flags & PRS_OP_FENCE) != 0;
+    op->next = NULL;
+    if (queue->held_first != NULL) {
+        queue->held_last->next = op;
+        queue->held_last = op;
+        return;
+    }
+    if (is_fence && queue->undelivered > 0) {
+        queue->held_first = queue->held_last = op;
+        return;
+    }
+    uint64_t earliest_ns = op->posted_ns;
+    if (is_fence) {
+        earliest_ns =
+            later(earliest_ns, queue->acked_ns) + (uint64_t)op->endpoint->net->model.fence_ns;
+    }
+    queue->undelivered++;
+    send(op, earliest_ns);
+}
+
+/* Everything before a held fence has been delivered: it goes, and those behind it up to the next
+ * fence. */
+static void let_through(struct prs_sim_queue *queue)
+{
+    uint64_t open_ns = queue->acked_ns;
+    struct prs_sim_op *op = queue->held_first;
+    while (op != NULL && ((op->flags & PRS_OP_FENCE) == 0 || queue->undelivered == 0)) {
+        queue->held_first = op->next;
+        queue->undelivered++;
+        if (op->flags & PRS_OP_FENCE) {
+            open_ns = later(open_ns, op->posted_ns) + (uint64_t)op->endpoint->net->model.fence_ns;
+        }
+        send(op, later(open_ns, op->posted_ns));
+        op = queue->held_first;
+    }
+}
+
+static void leave_queue(struct prs_sim_endpoint *endpoint, uint32_t peer)
+{
+    struct prs_sim_queue *queue = prs_sim_queue_of(endpoint, peer);
+    uint64_t known_ns = prs_sim_now(endpoint->net) + (uint64_t)endpoint->net->model.ack_ns;
+    queue->acked_ns = later(queue->acked_ns, known_ns);
+    queue->undelivered--;
+    if (queue->undelivered == 0 && queue->held_first != NULL) {
+        let_through(queue);
+    }
+}
+
+static void on_arrive(void *context)
+{
+    struct prs_sim_op *op = context;
+    struct prs_sim_endpoint *endpoint = op->endpoint;
+    struct prs_sim_net *net = endpoint->net;
+    struct prs_sim_endpoint *target =
+        endpoint->is_closed ? NULL : prs_sim_net_endpoint(net, endpoint->peers[op->peer].target);
+    if (target == NULL) {
+        on_deliver(op);
+        return;
+    }
+    const struct prs_sim_model *model = &net->model;
+    uint64_t take_ns = later(prs_sim_bytes_ns(wire_bytes(op), model->receive_gbit_s),
+                             (uint64_t)model->receive_message_ns);
+    uint64_t start_ns = later(prs_sim_now(net), target->fabric->receive_free_ns);
+    uint64_t end_ns = later(start_ns + take_ns, op->tail_ns);
+    target->fabric->receive_free_ns = end_ns;
+    prs_timeline_add(net->timeline, end_ns, on_deliver, op);
+}
+
+static void hand_over_arrival(struct prs_sim_op *op, struct prs_sim_endpoint *target)
+{
+    struct prs_sim_arrival *arrival = op->arrival;
+    op->arrival = NULL;
+    *arrival =
+        (struct prs_sim_arrival){.source = op->endpoint->fabric->first, .immediate = op->immediate};
+    if (target->arrived_first == NULL) {
+        target->arrived_first = arrival;
+    } else {
+        target->arrived_last->next = arrival;
+    }
+    target->arrived_last = arrival;
+    if (target->ready != NULL) {
+        target->ready(target->ready_context);
+    }
+}
+
+static enum perseus_status carry_out(struct prs_sim_op *op)
+{
+    struct prs_sim_endpoint *endpoint = op->endpoint;
+    struct prs_sim_peer *peer = &endpoint->peers[op->peer];
+    if (peer->is_lost) {
+        return PERSEUS_PEER_LOST;
+    }
+    struct prs_sim_endpoint *target = prs_sim_net_endpoint(endpoint->net, peer->target);
+    struct prs_sim_region *region = prs_sim_net_region(endpoint->net, op->region);
+    if (target == NULL || region == NULL) {
+        return prs_fail(endpoint->fabric->log, target == NULL ? PERSEUS_PEER_LOST : PERSEUS_IO,
+                        "peer %u has closed %s while an operation was on its way; no more can be "
+                        "sent to it",
+                        op->peer, target == NULL ? "its endpoint" : "the target region");
+    }
+    prs_sim_move(op, region);
+    if (op->flags & PRS_OP_IMMEDIATE) {
+        hand_over_arrival(op, target);
+    }
+    return PERSEUS_OK;
+}
+
+static void on_deliver(void *context)
+{
+    struct prs_sim_op *op = context;
+    struct prs_sim_endpoint *endpoint = op->endpoint;
+    struct prs_sim_net *net = endpoint->net;
+    if (endpoint->is_closed) { /* canceled; what its queues hold goes the same way */
+        leave_queue(endpoint, op->peer);
+        prs_sim_op_give_back(op);
+        return;
+    }
+    enum perseus_status status = carry_out(op);
+    endpoint->peers[op->peer].is_lost |= status != PERSEUS_OK;
+    op->status = (uint8_t)status;
+    leave_queue(endpoint, op->peer);
+    if (status == PERSEUS_OK && (op->flags & PRS_OP_UNTRACKED)) {
+        prs_sim_op_give_back(op);
+        return;
+    }
+    uint64_t back_ns = (uint64_t)(net->model.ack_ns + net->model.completion_ns) +
+                       endpoint->tail_ns +
+                       prs_sim_bytes_ns(answer_bytes(op), net->model.line_gbit_s);
+    prs_timeline_add(net->timeline, prs_sim_now(net) + back_ns, on_finish, op);
+}
+
+static void on_finish(void *context)
+{
+    struct prs_sim_op *op = context;
+    struct prs_sim_endpoint *endpoint = op->endpoint;
+    if (endpoint->is_closed) {
+        prs_sim_op_give_back(op);
+        return;
+    }
+    op->next = NULL;
+    if (endpoint->done_first == NULL) {
+        endpoint->done_first = op;
+    } else {
+        endpoint->done_last->next = op;
+    }
+    endpoint->done_last = op;
+    if (endpoint->ready != NULL) {
+        endpoint->ready(endpoint->ready_context);
+    }
+}
