@@ -17,6 +17,7 @@ struct prs_channel {
     struct prs_window *window; /* the heap */
     struct prs_ring *ring;
     struct prs_tickets *tickets;
+    struct prs_sources *sources; /* ring and tickets, and those of GPUs */
     struct prs_proxy *proxy;
     struct prs_proxy_thread *thread;
     struct prs_backoff backoff;
@@ -73,8 +74,8 @@ static enum perseus_status open_link(struct prs_channel *channel,
         .self = (uint32_t)rank,
         .n_peers = (uint32_t)channel->size,
         .stream = (uint64_t)rank,
-        .complete = prs_proxy_complete,
-        .context = channel->tickets,
+        .complete = prs_sources_complete,
+        .context = channel->sources,
     };
     status = prs_link_start(&channel->link, &settings->link, &end);
     if (status == PERSEUS_OK) {
@@ -129,7 +130,8 @@ enum perseus_status prs_channel_create(const struct prs_settings *settings, int 
     channel->buffers = buffers;
     channel->remotes = calloc((size_t)size, sizeof(struct prs_window_remote *));
     if (channel->remotes == NULL || prs_ring_create(settings->ring_slots, &channel->ring) != 0 ||
-        prs_tickets_create(TICKETS_COUNT, &channel->tickets) != 0) {
+        prs_tickets_create(TICKETS_COUNT, &channel->tickets) != 0 ||
+        prs_sources_create(channel->ring, channel->tickets, &channel->sources) != 0) {
         prs_channel_destroy(channel);
         return prs_fail(log, PERSEUS_OUT_OF_MEMORY,
                         "no memory for a channel ring of %u slots to %d PEs; ask for a shallower "
@@ -193,8 +195,7 @@ enum perseus_status prs_channel_start(struct prs_channel *channel,
     prs_orderer_set_directory(channel->link.orderer, (const unsigned char *)contacts,
                               sizeof *contacts);
     const struct prs_proxy_config config = {
-        .ring = channel->ring,
-        .tickets = channel->tickets,
+        .sources = channel->sources,
         .orderer = channel->link.orderer,
         .context = channel,
         .local = local_region,
@@ -234,6 +235,7 @@ void prs_channel_destroy(struct prs_channel *channel)
         return;
     }
     prs_link_close(&channel->link);
+    prs_sources_destroy(channel->sources);
     prs_tickets_destroy(channel->tickets);
     prs_ring_destroy(channel->ring);
     free(channel->remotes);

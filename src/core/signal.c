@@ -7,7 +7,7 @@
 #include "core/wait.h"
 #include "fabric/word.h"
 
-#define VECTOR_DESCS_MAX 33 /* of one vector signal: 1 and its values, on the caller's stack */
+#define VECTOR_DESCS_MAX 57 /* of one vector signal: 1 and its values, on the caller's stack */
 #define VECTOR_COUNT_MAX ((VECTOR_DESCS_MAX - 1) * PRS_DESC_VALUES_MAX)
 
 enum perseus_status prs_signal_check_op(const struct perseus_pe *pe, enum perseus_signal_op op)
@@ -55,10 +55,7 @@ enum perseus_status prs_signal_post(struct perseus_pe *pe, uint64_t offset, uint
 static enum perseus_status push_vector(struct perseus_pe *pe, uint64_t offset,
                                        const uint64_t *values, size_t count, int target)
 {
-    union {
-        struct prs_desc desc;
-        struct prs_desc_values values;
-    } parts[VECTOR_DESCS_MAX];
+    union prs_desc_slot parts[VECTOR_DESCS_MAX]; /* back to back, as descriptors are */
     uint32_t n = 0;
     parts[n++].desc = (struct prs_desc){
         .kind = PRS_DESC_SIGNAL_VECTOR,
@@ -69,11 +66,7 @@ static enum perseus_status push_vector(struct perseus_pe *pe, uint64_t offset,
         .bytes = count * sizeof(uint64_t),
     };
     while (count > 0) {
-        uint8_t some = count < PRS_DESC_VALUES_MAX ? (uint8_t)count : PRS_DESC_VALUES_MAX;
-        parts[n].values = (struct prs_desc_values){.kind = PRS_DESC_VALUES, .count = some};
-        for (uint8_t i = 0; i < some; i++) {
-            parts[n].values.values[i] = values[i];
-        }
+        uint32_t some = prs_desc_take_values(&parts[n], values, count);
         values += some;
         count -= some;
         n++;

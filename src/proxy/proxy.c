@@ -15,24 +15,19 @@ _Static_assert(PRS_DESC_ALL_PEERS == PRS_ORDER_ALL_PEERS, "all peers of a descri
 
 struct prs_proxy {
     struct prs_proxy_config config;
-    enum perseus_status first_error; /* of requests without a ticket, for the next quiet's */
-    bool held;                       /* the ring's head got AGAIN in the last step */
-    bool flush_due;                  /* something was submitted and not flushed yet */
-    bool skips_values;               /* the vector before the ring's head was malformed */
+    bool flush_due; /* something was submitted and not flushed yet */
     uint32_t values_max;
-    uint64_t values[]; /* of the vector at the ring's head, in one piece */
+    uint64_t values[]; /* of the vector at a ring's head, in one piece */
 };
 
 enum perseus_status prs_proxy_create(const struct prs_proxy_config *config, struct prs_proxy **out)
 {
-    if (config->ring == NULL || config->tickets == NULL || config->orderer == NULL ||
-        config->local == NULL || config->remote == NULL) {
+    if (config->sources == NULL || config->orderer == NULL || config->local == NULL ||
+        config->remote == NULL) {
         return prs_fail(config->log, PERSEUS_INVALID_ARGUMENT,
-                        "a proxy needs a ring, tickets, an orderer and both look-ups");
+                        "a proxy needs sources, an orderer and both look-ups");
     }
-    uint32_t ring_max = (prs_ring_slots(config->ring) - 1) * PRS_DESC_VALUES_MAX;
-    uint32_t order_max = prs_orderer_vector_max(config->orderer);
-    uint32_t values_max = order_max < ring_max ? order_max : ring_max;
+    uint32_t values_max = prs_orderer_vector_max(config->orderer);
     struct prs_proxy *proxy = calloc(1, sizeof *proxy + values_max * sizeof proxy->values[0]);
     if (proxy == NULL) {
         return prs_fail(config->log, PERSEUS_OUT_OF_MEMORY,
@@ -52,32 +47,18 @@ void prs_proxy_destroy(struct prs_proxy *proxy)
     free(proxy);
 }
 
-void prs_proxy_complete(void *tickets, uint32_t token, enum perseus_status status, uint64_t result)
-{
-    prs_ticket_complete(tickets, token, status, result);
-}
-
-/* The request of this ticket ended here, before the orderer took it. */
-static void settle(struct prs_proxy *proxy, uint32_t ticket, enum perseus_status status)
-{
-    if (ticket != PRS_DESC_NO_TICKET) {
-        prs_ticket_complete(proxy->config.tickets, ticket, status, 0);
-    } else if (proxy->first_error == PERSEUS_OK) {
-        proxy->first_error = status;
-    }
-}
-
 /* Whether the orderer's answer moves the head on; AGAIN holds it. */
-static bool accepted(struct prs_proxy *proxy, uint32_t ticket, enum perseus_status status)
+static bool accepted(struct prs_proxy *proxy, struct prs_source *source, uint32_t ticket,
+                     enum perseus_status status)
 {
     if (status == PERSEUS_AGAIN) {
-        proxy->held = true;
+        prs_source_place(source)->held = true;
         return false;
     }
     if (status == PERSEUS_OK) {
         proxy->flush_due = true;
     } else {
-        settle(proxy, ticket, status);
+        prs_source_settle(source, ticket, status);
     }
     return true;
 }
@@ -119,13 +100,10 @@ static enum perseus_status translate(const struct prs_proxy *proxy, const struct
 {
     *out = (struct prs_request){.op = desc->sub,
                                 .peer = desc->peer,
-                                .token = desc->ticket,
                                 .local_offset = desc->local,
                                 .remote_offset = desc->remote,
                                 .bytes = desc->bytes,
-                                .signal_offset = desc->signal,
-                                .value = desc->value,
-                                .compare = desc->compare};
+                                .value = desc->value};
     enum perseus_status status;
     switch (desc->kind) {
     case PRS_DESC_PUT:
@@ -136,6 +114,7 @@ static enum perseus_status translate(const struct prs_proxy *proxy, const struct
         return find_local(proxy, desc, &out->local);
     case PRS_DESC_PUT_SIGNAL:
         out->kind = PRS_REQUEST_PUT_SIGNAL;
+        out->signal_offset = desc->signal;
         status = check_signal(proxy, desc);
         return status == PERSEUS_OK ? find_local(proxy, desc, &out->local) : status;
     case PRS_DESC_SIGNAL:
@@ -146,6 +125,7 @@ static enum perseus_status translate(const struct prs_proxy *proxy, const struct
         out->values = proxy->values;
         return check_signal(proxy, desc);
     case PRS_DESC_ATOMIC:
+        out->compare = desc->compare;
         /* The old value is worth a round trip only to who waits for it. */
         out->kind =
             desc->ticket == PRS_DESC_NO_TICKET ? PRS_REQUEST_ATOMIC : PRS_REQUEST_ATOMIC_FETCH;
@@ -158,7 +138,7 @@ static enum perseus_status translate(const struct prs_proxy *proxy, const struct
     }
 }
 
-static bool submit(struct prs_proxy *proxy, const struct prs_desc *desc)
+static bool submit(struct prs_proxy *proxy, struct prs_source *source, const struct prs_desc *desc)
 {
     struct prs_request request;
     enum perseus_status status = translate(proxy, desc, &request);
@@ -166,145 +146,162 @@ static bool submit(struct prs_proxy *proxy, const struct prs_desc *desc)
         status = proxy->config.remote(proxy->config.context, desc->peer, &request.remote);
     }
     if (status == PERSEUS_OK) {
+        request.token = prs_source_token(source, desc->ticket);
         request.signal_remote = desc->kind == PRS_DESC_PUT_SIGNAL ? request.remote : NULL;
         status = prs_orderer_submit(proxy->config.orderer, &request);
+        if (status == PERSEUS_OK) {
+            prs_source_taken(source, desc->ticket);
+        }
     }
-    return accepted(proxy, desc->ticket, status);
+    return accepted(proxy, source, desc->ticket, status);
 }
 
-static bool handle_fence(struct prs_proxy *proxy, const struct prs_desc *desc)
+static bool handle_fence(struct prs_proxy *proxy, struct prs_source *source,
+                         const struct prs_desc *desc)
 {
     enum perseus_status status = prs_orderer_fence(proxy->config.orderer, desc->peer);
     if (status == PERSEUS_OK && desc->ticket != PRS_DESC_NO_TICKET) {
-        settle(proxy, desc->ticket, PERSEUS_OK); /* the orderer has no token for it */
+        /* the orderer has no token for it */
+        prs_source_settle(source, desc->ticket, PERSEUS_OK);
     }
-    return accepted(proxy, desc->ticket, status);
+    return accepted(proxy, source, desc->ticket, status);
 }
 
-static bool handle_quiet(struct prs_proxy *proxy, const struct prs_desc *desc)
+static bool handle_quiet(struct prs_proxy *proxy, struct prs_source *source,
+                         const struct prs_desc *desc)
 {
-    if (desc->ticket != PRS_DESC_NO_TICKET) {
-        /* Before the orderer has the token: it may complete it at once. */
-        prs_ticket_note_error(proxy->config.tickets, desc->ticket, proxy->first_error);
-        proxy->first_error = PERSEUS_OK;
+    /* Before the orderer has the token: it may complete it at once. */
+    prs_source_tell(source, desc->ticket);
+    enum perseus_status status = prs_orderer_quiet(proxy->config.orderer, desc->peer,
+                                                   prs_source_token(source, desc->ticket));
+    if (status == PERSEUS_OK) {
+        prs_source_taken(source, desc->ticket);
     }
-    enum perseus_status status = prs_orderer_quiet(proxy->config.orderer, desc->peer, desc->ticket);
-    return accepted(proxy, desc->ticket, status);
+    return accepted(proxy, source, desc->ticket, status);
 }
 
 /* Gathers the values behind the vector at `index`. *out_length: descriptors it is made of, 0 if
  * some are not published yet. */
-static enum perseus_status gather(struct prs_proxy *proxy, const struct prs_desc *vector,
-                                  uint32_t index, uint32_t *out_length)
+static enum perseus_status gather(struct prs_proxy *proxy, const struct prs_ring *ring,
+                                  const struct prs_desc *vector, uint32_t index,
+                                  uint32_t *out_length)
 {
     uint64_t n = vector->bytes / sizeof(uint64_t);
-    if (n == 0 || n > proxy->values_max || vector->bytes % sizeof(uint64_t) != 0) {
+    uint32_t ring_max = (prs_ring_slots(ring) - 1) * PRS_DESC_VALUES_MAX;
+    uint32_t n_max = ring_max < proxy->values_max ? ring_max : proxy->values_max;
+    if (n == 0 || n > n_max || vector->bytes % sizeof(uint64_t) != 0) {
         return prs_fail(proxy->config.log, PERSEUS_INVALID_ARGUMENT,
                         "a vector signal to PE %u has %llu bytes; allowed are 1 to %u words of 8",
-                        vector->peer, (unsigned long long)vector->bytes, proxy->values_max);
+                        vector->peer, (unsigned long long)vector->bytes, n_max);
     }
     uint32_t length = 1;
     for (uint64_t done = 0; done < n; length++) {
         const struct prs_desc_values *part =
-            (const struct prs_desc_values *)prs_ring_peek(proxy->config.ring, index + length);
+            (const struct prs_desc_values *)prs_ring_peek(ring, index + length);
         if (part == NULL) {
             *out_length = 0;
             return PERSEUS_OK;
         }
         uint64_t count = n - done < PRS_DESC_VALUES_MAX ? n - done : PRS_DESC_VALUES_MAX;
-        if (part->kind != PRS_DESC_VALUES || part->count != count) {
+        if (part->of[0].kind != PRS_DESC_VALUES || part->of[0].count != count) {
             return prs_fail(proxy->config.log, PERSEUS_INVALID_ARGUMENT,
                             "a vector signal of %llu values to PE %u is not followed by them; its "
                             "producer must push both in one call",
                             (unsigned long long)n, vector->peer);
         }
-        memcpy(&proxy->values[done], part->values, count * sizeof(uint64_t));
-        done += count;
+        for (uint64_t i = 0; i < count; i++) {
+            proxy->values[done++] = part->of[i].value;
+        }
     }
     *out_length = length;
     return PERSEUS_OK;
 }
 
 /* Ends a descriptor that cannot become a request. Values behind it have lost their vector. */
-static uint32_t reject(struct prs_proxy *proxy, uint32_t ticket, enum perseus_status status)
+static uint32_t reject(struct prs_source *source, uint32_t ticket, enum perseus_status status)
 {
-    settle(proxy, ticket, status);
-    proxy->skips_values = true;
+    prs_source_settle(source, ticket, status);
+    prs_source_place(source)->skips_values = true;
     return 1;
 }
 
-static uint32_t handle_vector(struct prs_proxy *proxy, const struct prs_desc *desc, uint32_t index)
+static uint32_t handle_vector(struct prs_proxy *proxy, struct prs_source *source,
+                              const struct prs_desc *desc, uint32_t index)
 {
     uint32_t length = 0;
-    enum perseus_status status = gather(proxy, desc, index, &length);
+    enum perseus_status status = gather(proxy, prs_source_ring(source), desc, index, &length);
     if (status != PERSEUS_OK) {
-        return reject(proxy, desc->ticket, status);
+        return reject(source, desc->ticket, status);
     }
-    return length > 0 && submit(proxy, desc) ? length : 0;
+    return length > 0 && submit(proxy, source, desc) ? length : 0;
 }
 
-static uint32_t stray_values(struct prs_proxy *proxy)
+static uint32_t stray_values(struct prs_proxy *proxy, struct prs_source *source)
 {
-    if (proxy->skips_values) {
+    if (prs_source_place(source)->skips_values) {
         return 1;
     }
-    return reject(proxy, PRS_DESC_NO_TICKET,
+    return reject(source, PRS_DESC_NO_TICKET,
                   prs_fail(proxy->config.log, PERSEUS_INVALID_ARGUMENT,
                            "signal values came without their vector; their producer "
                            "must push both in one call"));
 }
 
 /* The descriptor at `index`. Returns how many descriptors are done, 0 if it must wait. */
-static uint32_t handle(struct prs_proxy *proxy, const struct prs_desc *desc, uint32_t index)
+static uint32_t handle(struct prs_proxy *proxy, struct prs_source *source,
+                       const struct prs_desc *desc, uint32_t index)
 {
     if (desc->kind == PRS_DESC_VALUES) {
-        return stray_values(proxy);
+        return stray_values(proxy, source);
     }
-    proxy->skips_values = false;
-    if (desc->ticket >= prs_tickets_count(proxy->config.tickets) &&
-        desc->ticket != PRS_DESC_NO_TICKET) {
-        return reject(proxy, PRS_DESC_NO_TICKET,
+    prs_source_place(source)->skips_values = false;
+    if (!prs_source_ticket_valid(source, desc->ticket)) {
+        return reject(source, PRS_DESC_NO_TICKET,
                       prs_fail(proxy->config.log, PERSEUS_INVALID_ARGUMENT,
-                               "a request of kind %u to PE %u has ticket %u of %u; its "
-                               "producer writes malformed descriptors",
-                               desc->kind, desc->peer, desc->ticket,
-                               prs_tickets_count(proxy->config.tickets)));
+                               "a request of kind %u to PE %u has ticket %u, which does not "
+                               "exist; its producer writes malformed descriptors",
+                               desc->kind, desc->peer, desc->ticket));
     }
     switch (desc->kind) {
     case PRS_DESC_FENCE:
-        return handle_fence(proxy, desc);
+        return handle_fence(proxy, source, desc);
     case PRS_DESC_QUIET:
-        return handle_quiet(proxy, desc);
+        return handle_quiet(proxy, source, desc);
     case PRS_DESC_SIGNAL_VECTOR:
-        return handle_vector(proxy, desc, index);
+        return handle_vector(proxy, source, desc, index);
     default:
-        return submit(proxy, desc);
+        return submit(proxy, source, desc);
     }
 }
 
-/* At most `batch` requests; a vector's values belong to it. Returns how many descriptors are
- * done. */
-static uint32_t drain_ring(struct prs_proxy *proxy)
+/* At most `batch` requests; a vector's values belong to it. Returns how many descriptors are done.
+ */
+static uint32_t drain_ring(struct prs_proxy *proxy, struct prs_source *source)
 {
+    struct prs_ring *ring = prs_source_ring(source);
     uint32_t taken = 0;
-    proxy->held = false;
+    prs_source_place(source)->held = false;
     for (uint32_t i = 0; i < proxy->config.batch; i++) {
-        const struct prs_desc *desc = prs_ring_peek(proxy->config.ring, taken);
-        uint32_t length = desc == NULL ? 0 : handle(proxy, desc, taken);
+        const struct prs_desc *desc = prs_ring_peek(ring, taken);
+        uint32_t length = desc == NULL ? 0 : handle(proxy, source, desc, taken);
         if (length == 0) {
             break;
         }
         taken += length;
     }
     if (taken > 0) {
-        prs_ring_release(proxy->config.ring, taken);
+        prs_ring_release(ring, taken);
     }
     return taken;
 }
 
 enum perseus_status prs_proxy_step(struct prs_proxy *proxy, bool *out_did)
 {
-    uint32_t taken = drain_ring(proxy);
+    uint32_t taken = 0;
+    for (uint32_t i = 0; i < PRS_SOURCES_MAX; i++) {
+        struct prs_source *source = prs_source_at(proxy->config.sources, i);
+        taken += source != NULL ? drain_ring(proxy, source) : 0;
+    }
     if (proxy->flush_due) {
         enum perseus_status flushed = prs_orderer_flush(proxy->config.orderer);
         if (flushed != PERSEUS_OK && flushed != PERSEUS_AGAIN) {
@@ -321,12 +318,21 @@ enum perseus_status prs_proxy_step(struct prs_proxy *proxy, bool *out_did)
     return status;
 }
 
+/* Source 0 alone wakes. */
+static bool threads_wait(const struct prs_proxy *proxy)
+{
+    return prs_source_place(prs_source_at(proxy->config.sources, 0))->held;
+}
+
 bool prs_proxy_may_sleep(const struct prs_proxy *proxy)
 {
-    return proxy->held || prs_ring_is_empty(proxy->config.ring);
+    return prs_sources_can_wake(proxy->config.sources) &&
+           (threads_wait(proxy) ||
+            prs_ring_is_empty(prs_source_ring(prs_source_at(proxy->config.sources, 0))));
 }
 
 bool prs_proxy_is_idle(const struct prs_proxy *proxy)
 {
-    return !proxy->held && prs_orderer_is_idle(proxy->config.orderer);
+    return prs_sources_can_wake(proxy->config.sources) && !threads_wait(proxy) &&
+           prs_orderer_is_idle(proxy->config.orderer);
 }

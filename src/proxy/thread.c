@@ -44,6 +44,8 @@ static void sleep_until_woken(struct prs_proxy_thread *thread, uint32_t us)
         !atomic_load_explicit(&thread->stop, memory_order_seq_cst)) {
         struct timespec limit = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000L};
         syscall(SYS_futex, &thread->sleeping, FUTEX_WAIT_PRIVATE, 1, &limit, NULL, 0);
+    } else {
+        sched_yield(); /* a GPU's descriptors come without a wake-up */
     }
     atomic_store_explicit(&thread->sleeping, 0, memory_order_relaxed);
 }

@@ -38,7 +38,7 @@ static const struct prs_desc malformed[] = {
     {.kind = PRS_DESC_SIGNAL_VECTOR, .sub = PERSEUS_SIGNAL_SET, .bytes = 0},
     {.kind = PRS_DESC_SIGNAL_VECTOR, .sub = PERSEUS_SIGNAL_SET, .bytes = 12},
     {.kind = PRS_DESC_SIGNAL_VECTOR, .sub = PERSEUS_SIGNAL_SET, .bytes = 8 * (FAKE_VALUES_MAX + 1)},
-    {.kind = PRS_DESC_SIGNAL_VECTOR, .sub = PERSEUS_SIGNAL_SET, .bytes = UINT64_MAX - 7},
+    {.kind = PRS_DESC_SIGNAL_VECTOR, .sub = PERSEUS_SIGNAL_SET, .bytes = (UINT64_C(1) << 48) - 8},
     {.kind = PRS_DESC_SIGNAL_VECTOR, .sub = PERSEUS_SIGNAL_SET, .bytes = 8}, /* no values */
 };
 #define N_MALFORMED (sizeof malformed / sizeof malformed[0])
@@ -109,10 +109,9 @@ static void values_without_a_vector_are_dropped_and_told_once_a_run(void **state
 {
     (void)state;
     struct rig *rig = rig_create(16, 0);
-    struct prs_desc_values values = {.kind = PRS_DESC_VALUES, .count = 7};
-    memset(values.values, 0, sizeof values.values); /* where a ticket would be: ticket 0 */
-    struct prs_desc stray;
-    memcpy(&stray, &values, sizeof stray);
+    union prs_desc_slot values; /* where a ticket would be is 0, which is one */
+    prs_desc_take_values(&values, (const uint64_t[PRS_DESC_VALUES_MAX]){0}, PRS_DESC_VALUES_MAX);
+    struct prs_desc stray = values.desc;
     uint32_t zero = rig_ticket(rig), end = rig_ticket(rig);
     assert_int_equal(zero, 0);
     rig_push(rig, stray);
@@ -140,9 +139,9 @@ static void values_of_a_malformed_vector_go_with_it(void **state)
                               .peer = 1,
                               .ticket = wrong_op,
                               .bytes = 16};
-    struct prs_desc_values values = {.kind = PRS_DESC_VALUES, .count = 2};
-    struct prs_desc part;
-    memcpy(&part, &values, sizeof part);
+    union prs_desc_slot values;
+    prs_desc_take_values(&values, (const uint64_t[]){0, 0}, 2);
+    struct prs_desc part = values.desc;
     rig_push(rig, vector);
     rig_push(rig, part);
     vector.sub = PERSEUS_SIGNAL_SET;
@@ -185,15 +184,15 @@ static void values_that_do_not_add_up_are_refused(void **state)
 static void a_vector_that_the_ring_cannot_hold_is_refused(void **state)
 {
     (void)state;
-    struct rig *rig = rig_create(2, 0); /* one vector descriptor and seven values at most */
+    struct rig *rig = rig_create(2, 0); /* one vector descriptor and four values at most */
     uint32_t ticket = rig_ticket(rig);
     rig_push(rig, (struct prs_desc){.kind = PRS_DESC_SIGNAL_VECTOR,
                                     .sub = PERSEUS_SIGNAL_SET,
                                     .ticket = ticket,
-                                    .bytes = 8 * sizeof(uint64_t)});
+                                    .bytes = 5 * sizeof(uint64_t)});
     rig_step(rig);
     assert_int_equal(rig_status(rig, ticket), PERSEUS_INVALID_ARGUMENT);
-    assert_true(rig_push_vector(rig, 1, NO_TICKET, 7, 0));
+    assert_true(rig_push_vector(rig, 1, NO_TICKET, 4, 0));
     rig_step(rig);
     assert_int_equal(rig->orderer->n_calls, 1);
     rig_destroy(rig);
@@ -267,7 +266,7 @@ static void a_proxy_without_its_parts_is_refused(void **state)
     (void)state;
     struct rig *rig = rig_create(16, 0);
     const struct prs_proxy_config config = {
-        .ring = rig->ring, .tickets = rig->tickets, .orderer = rig->orderer, .log = &rig->log};
+        .sources = rig->sources, .orderer = rig->orderer, .log = &rig->log};
     struct prs_proxy *proxy = NULL;
     assert_int_equal(prs_proxy_create(&config, &proxy), PERSEUS_INVALID_ARGUMENT);
     assert_null(proxy);

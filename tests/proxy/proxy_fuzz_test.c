@@ -59,10 +59,9 @@ static struct prs_desc odd_desc(struct run *run)
                             .ticket = odd_ticket(run),
                             .local = odd_number(rng),
                             .remote = odd_number(rng),
-                            .bytes = odd_number(rng),
+                            .bytes = odd_number(rng) & UINT64_C(0xffffffffffff),
                             .signal = odd_number(rng),
-                            .value = run->pushed,
-                            .compare = odd_number(rng)};
+                            .value = run->pushed};
     if (prs_rng_below(rng, 20) == 0) {
         desc.peer = PRS_DESC_ALL_PEERS;
     }

@@ -54,12 +54,12 @@ struct rig *rig_create(uint32_t slots, uint32_t batch)
     assert_non_null(rig->orderer);
     assert_int_equal(prs_ring_create(slots, &rig->ring), PERSEUS_OK);
     assert_int_equal(prs_tickets_create(RIG_TICKETS, &rig->tickets), PERSEUS_OK);
+    assert_int_equal(prs_sources_create(rig->ring, rig->tickets, &rig->sources), PERSEUS_OK);
     rig->log = (struct prs_log){.fn = rig_log, .user = rig, .pe = -1};
     rig->orderer->vector_max = FAKE_VALUES_MAX;
-    rig->orderer->complete = prs_proxy_complete;
-    rig->orderer->context = rig->tickets;
-    const struct prs_proxy_config config = {.ring = rig->ring,
-                                            .tickets = rig->tickets,
+    rig->orderer->complete = prs_sources_complete;
+    rig->orderer->context = rig->sources;
+    const struct prs_proxy_config config = {.sources = rig->sources,
                                             .orderer = rig->orderer,
                                             .batch = batch,
                                             .context = rig,
@@ -73,6 +73,7 @@ struct rig *rig_create(uint32_t slots, uint32_t batch)
 void rig_destroy(struct rig *rig)
 {
     prs_proxy_destroy(rig->proxy);
+    prs_sources_destroy(rig->sources);
     prs_tickets_destroy(rig->tickets);
     prs_ring_destroy(rig->ring);
     free(rig->orderer);
@@ -93,24 +94,22 @@ void rig_push(struct rig *rig, struct prs_desc desc)
 
 bool rig_push_vector(struct rig *rig, uint32_t peer, uint32_t ticket, uint32_t n, uint64_t v)
 {
-    struct prs_desc descs[16] = {{.kind = PRS_DESC_SIGNAL_VECTOR,
-                                  .sub = PERSEUS_SIGNAL_SET,
-                                  .peer = peer,
-                                  .ticket = ticket,
-                                  .remote = 4096,
-                                  .bytes = n * sizeof(uint64_t),
-                                  .value = v}};
+    union prs_desc_slot descs[16] = {{.desc = {.kind = PRS_DESC_SIGNAL_VECTOR,
+                                               .sub = PERSEUS_SIGNAL_SET,
+                                               .peer = peer,
+                                               .ticket = ticket,
+                                               .remote = 4096,
+                                               .bytes = n * sizeof(uint64_t),
+                                               .value = v}}};
     uint32_t parts = 1;
     for (uint32_t done = 0; done < n; parts++) {
-        uint32_t count = n - done < PRS_DESC_VALUES_MAX ? n - done : PRS_DESC_VALUES_MAX;
-        struct prs_desc_values part = {.kind = PRS_DESC_VALUES, .count = (uint8_t)count};
-        for (uint32_t i = 0; i < count; i++) {
-            part.values[i] = v + done + i;
+        uint64_t values[PRS_DESC_VALUES_MAX];
+        for (uint32_t i = 0; i < PRS_DESC_VALUES_MAX; i++) {
+            values[i] = v + done + i;
         }
-        memcpy(&descs[parts], &part, sizeof part);
-        done += count;
+        done += prs_desc_take_values(&descs[parts], values, n - done);
     }
-    return prs_ring_push_many(rig->ring, descs, parts) == PERSEUS_OK;
+    return prs_ring_push_many(rig->ring, &descs[0].desc, parts) == PERSEUS_OK;
 }
 
 bool rig_step(struct rig *rig)

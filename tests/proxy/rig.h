@@ -14,6 +14,7 @@
 struct rig {
     struct prs_ring *ring;
     struct prs_tickets *tickets;
+    struct prs_sources *sources;
     struct prs_orderer *orderer;
     struct prs_proxy *proxy;
     struct prs_region regions[RIG_WINDOWS];

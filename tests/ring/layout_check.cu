@@ -8,12 +8,12 @@
 #include "layout_numbers.h"
 
 #ifdef __CUDACC__
-/* What a producer on the GPU does: the body first, `turn` last. */
-__global__ void layout_check_publish(prs_desc *slot, prs_desc desc, uint32_t turn)
+/* What a producer on the GPU does: each quarter with its turn, in one store. */
+__global__ void layout_check_publish(prs_ring ring, prs_desc desc, uint64_t position)
 {
-    desc.turn = slot->turn;
-    *slot = desc;
-    __threadfence_system();
-    *(volatile uint32_t *)&slot->turn = turn;
+    union prs_desc_slot filled;
+    filled.desc = desc;
+    filled.quarters[threadIdx.x].turn = prs_ring_turn(&ring, position);
+    prs_ring_slot(&ring, position)->quarters[threadIdx.x] = filled.quarters[threadIdx.x];
 }
 #endif

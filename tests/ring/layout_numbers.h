@@ -8,21 +8,23 @@
 #include "ring/layout.h"
 
 static_assert(offsetof(struct prs_desc, turn) == 0, "turn");
-static_assert(offsetof(struct prs_desc, kind) == 4, "kind");
-static_assert(offsetof(struct prs_desc, sub) == 5, "sub");
-static_assert(offsetof(struct prs_desc, local_window) == 6, "local_window");
-static_assert(offsetof(struct prs_desc, peer) == 8, "peer");
-static_assert(offsetof(struct prs_desc, ticket) == 12, "ticket");
-static_assert(offsetof(struct prs_desc, local) == 16, "local");
+static_assert(offsetof(struct prs_desc, kind) == 2, "kind");
+static_assert(offsetof(struct prs_desc, sub) == 3, "sub");
+static_assert(offsetof(struct prs_desc, peer) == 4, "peer");
+static_assert(offsetof(struct prs_desc, local) == 8, "local");
+static_assert(offsetof(struct prs_desc, turn_1) == 16, "turn of quarter 1");
+static_assert(offsetof(struct prs_desc, local_window) == 18, "local_window");
+static_assert(offsetof(struct prs_desc, ticket) == 20, "ticket");
 static_assert(offsetof(struct prs_desc, remote) == 24, "remote");
-static_assert(offsetof(struct prs_desc, bytes) == 32, "bytes");
-static_assert(offsetof(struct prs_desc, signal) == 40, "signal");
-static_assert(offsetof(struct prs_desc, value) == 48, "value");
+static_assert(offsetof(struct prs_desc, value) == 40,
+              "value; turn_2 and bytes are the word before");
+static_assert(offsetof(struct prs_desc, turn_3) == 48, "turn of quarter 3");
+static_assert(offsetof(struct prs_desc, signal) == 56, "signal");
 static_assert(offsetof(struct prs_desc, compare) == 56, "compare");
-static_assert(offsetof(struct prs_desc_values, kind) == 4, "values: kind");
-static_assert(offsetof(struct prs_desc_values, count) == 5, "values: count");
-static_assert(offsetof(struct prs_desc_values, values) == 8, "values");
-static_assert(offsetof(struct prs_ring_control, tail) == 0, "tail");
-static_assert(offsetof(struct prs_ring_control, head) == 128, "head");
+static_assert(offsetof(struct prs_desc_quarter, turn) == 0, "turn of a quarter");
+static_assert(sizeof(struct prs_ring_producers) == 256, "producers");
+static_assert(offsetof(struct prs_ring_producers, known_head) == 128, "known_head");
+static_assert(sizeof(struct prs_ring_head) == 128, "head");
+static_assert(sizeof(struct prs_answer) == 16, "answer");
 
 #endif

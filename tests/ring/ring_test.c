@@ -19,7 +19,11 @@
 
 static struct prs_desc numbered(uint64_t number)
 {
-    struct prs_desc desc = {.turn = UINT32_C(0xdeadbeef), /* must be ignored */
+    struct prs_desc desc = {.turn = 0xdead, /* turns must be ignored */
+                            .turn_1 = 0xbeef,
+                            .turn_2 = 0xdead,
+                            .turn_3 = 0xbeef,
+                            .reserved_3 = {1, 2, 3},
                             .kind = PRS_DESC_PUT_SIGNAL,
                             .sub = (uint8_t)number,
                             .local_window = (uint16_t)(number + 1),
@@ -27,17 +31,19 @@ static struct prs_desc numbered(uint64_t number)
                             .ticket = (uint32_t)(number + 3),
                             .local = number + 4,
                             .remote = number + 5,
-                            .bytes = number + 6,
-                            .signal = number + 7,
-                            .value = number,
-                            .compare = ~number};
+                            .bytes = ~number & UINT64_C(0xffffffffffff),
+                            .signal = ~number,
+                            .value = number};
     return desc;
 }
 
 static bool is_numbered(const struct prs_desc *desc, uint64_t number)
 {
-    struct prs_desc expected = numbered(number);
-    return memcmp((const char *)desc + 4, (const char *)&expected + 4, sizeof expected - 4) == 0;
+    union prs_desc_slot found = {.desc = *desc}, expected = {.desc = numbered(number)};
+    for (int i = 0; i < PRS_DESC_QUARTERS; i++) {
+        found.quarters[i].turn = expected.quarters[i].turn;
+    }
+    return memcmp(&found, &expected, sizeof expected) == 0;
 }
 
 static struct prs_ring *ring_of(uint32_t slots)
@@ -114,6 +120,50 @@ static void many_is_all_or_nothing(void **state)
     assert_true(prs_ring_is_empty(ring));
     assert_int_equal(prs_ring_push_many(ring, descs, 8), PERSEUS_OK);
     prs_ring_destroy(ring);
+}
+
+/* What a GPU's quarters look like on their way: any of them may still be missing. */
+static void a_descriptor_shows_only_when_every_quarter_has_come(void **state)
+{
+    (void)state;
+    _Alignas(PRS_RING_ALIGN) unsigned char memory[128 + 4 * sizeof(union prs_desc_slot)];
+    for (unsigned arrived = 0; arrived < 1u << PRS_DESC_QUARTERS; arrived++) {
+        struct prs_ring ring;
+        assert_int_equal(prs_ring_bytes(4), sizeof memory);
+        assert_int_equal(prs_ring_place(4, memory, NULL, &ring), PERSEUS_OK);
+        for (uint64_t position = 0; position < 12; position++) {
+            union prs_desc_slot desc = {.desc = numbered(position)};
+            union prs_desc_slot *slot = prs_ring_slot(&ring, position);
+            for (int i = 0; i < PRS_DESC_QUARTERS; i++) {
+                desc.quarters[i].turn = prs_ring_turn(&ring, position);
+                if (arrived >> i & 1) {
+                    slot->quarters[i] = desc.quarters[i];
+                }
+            }
+            bool is_whole = arrived == (1u << PRS_DESC_QUARTERS) - 1;
+            assert_int_equal(prs_ring_peek(&ring, 0) != NULL, is_whole);
+            assert_int_equal(prs_ring_is_empty(&ring), !is_whole);
+            *slot = desc;
+            assert_true(is_numbered(prs_ring_peek(&ring, 0), position));
+            prs_ring_release(&ring, 1);
+        }
+    }
+}
+
+static void place_zeroes_what_it_is_given(void **state)
+{
+    (void)state;
+    _Alignas(PRS_RING_ALIGN) unsigned char memory[128 + 2 * sizeof(union prs_desc_slot)];
+    struct prs_ring_producers producers = {.tail = 7, .known_head = 9};
+    struct prs_ring ring;
+    memset(memory, 0xff, sizeof memory);
+    assert_int_equal(prs_ring_place(3, memory, &producers, &ring), PERSEUS_INVALID_ARGUMENT);
+    assert_int_equal(prs_ring_place(2, memory, &producers, &ring), PERSEUS_OK);
+    assert_true(prs_ring_is_empty(&ring));
+    struct prs_desc desc = numbered(0);
+    assert_int_equal(prs_ring_push(&ring, &desc, NULL), PERSEUS_OK);
+    assert_int_equal(prs_ring_push(&ring, &desc, NULL), PERSEUS_OK);
+    assert_int_equal(prs_ring_push(&ring, &desc, NULL), PERSEUS_AGAIN);
 }
 
 /* A queue of consecutive numbers: what is in the ring is [head, tail). */
@@ -202,6 +252,8 @@ int main(void)
         cmocka_unit_test(create_refuses_what_is_not_a_power_of_two_in_range),
         cmocka_unit_test(full_is_again_and_changes_nothing),
         cmocka_unit_test(many_is_all_or_nothing),
+        cmocka_unit_test(a_descriptor_shows_only_when_every_quarter_has_come),
+        cmocka_unit_test(place_zeroes_what_it_is_given),
         cmocka_unit_test(every_order_of_calls_agrees_with_an_array),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
