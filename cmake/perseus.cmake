@@ -17,13 +17,26 @@ if(PERSEUS_SANITIZE)
 endif()
 
 # perseus_layer(<name> SOURCES a.c ... [USES layer ...] [LINK target ...])
-# A folder of src/ as a static library prs_<name>; USES names the layers it may include.
+# The folder of its sources as a static library prs_<name>. It may include, and is linked with, the layers that USES
+# names and what those use: here is the one place that says so. scripts/style-check reads these calls and
+# holds every #include to them; a folder that lies inside a layer's and is none belongs to that layer.
 function(perseus_layer name)
     cmake_parse_arguments(ARG "" "" "SOURCES;USES;LINK" ${ARGN})
     add_library(prs_${name} STATIC ${ARG_SOURCES})
     target_link_libraries(prs_${name} PUBLIC perseus_options ${ARG_LINK} Threads::Threads)
     foreach(layer IN LISTS ARG_USES)
         target_link_libraries(prs_${name} PUBLIC prs_${layer})
+    endforeach()
+endfunction()
+
+# perseus_executable(<name> SOURCES a.c ... [USES layer ...] [LINK target ...])
+# A program; what is said of layers holds for it.
+function(perseus_executable name)
+    cmake_parse_arguments(ARG "" "" "SOURCES;USES;LINK" ${ARGN})
+    add_executable(${name} ${ARG_SOURCES})
+    target_link_libraries(${name} PRIVATE perseus_options ${ARG_LINK} Threads::Threads)
+    foreach(layer IN LISTS ARG_USES)
+        target_link_libraries(${name} PRIVATE prs_${layer})
     endforeach()
 endfunction()
 

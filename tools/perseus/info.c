@@ -8,6 +8,7 @@
 #include "base/env.h"
 #include "base/local_address.h"
 #include "command.h"
+#include "kit/exit.h"
 #include "fabric/registry.h"
 #include "kit/json_out.h"
 #include "kit/options.h"

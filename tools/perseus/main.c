@@ -7,8 +7,12 @@
 
 #include <perseus/perseus.h>
 
+#include "bench/commands.h"
 #include "command.h"
+#include "kit/exit.h"
 #include "kit/output.h"
+#include "moe/command.h"
+#include "nvshmem/commands.h"
 
 struct row {
     const char *group, *name; /* group NULL: perseus NAME, else perseus GROUP NAME */

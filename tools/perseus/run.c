@@ -9,6 +9,7 @@
 
 #include "base/env.h"
 #include "command.h"
+#include "kit/exit.h"
 #include "kit/launch.h"
 #include "kit/options.h"
 #include "kit/tool_log.h"

@@ -7,6 +7,7 @@
 #include "base/env.h"
 #include "base/local_address.h"
 #include "command.h"
+#include "kit/exit.h"
 #include "kit/options.h"
 #include "kit/tool_log.h"
 

@@ -8,7 +8,8 @@
 
 #include "base/rng.h"
 #include "bench/drive.h"
-#include "command.h"
+#include "bench/commands.h"
+#include "kit/exit.h"
 #include "kit/json_out.h"
 
 enum { ELEMENT_BYTES = 2 /* bfloat16 */ };

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "command.h"
+#include "kit/exit.h"
 #include "kit/launch.h"
 
 enum {

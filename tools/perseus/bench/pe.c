@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "command.h"
+#include "kit/exit.h"
 
 #define HEAP_SLACK_BYTES (UINT64_C(1) << 20) /* rounding, and what the library keeps there */
 #define TIMER_SLACK_NS   1000

@@ -7,7 +7,8 @@
 
 #include "bench/drive.h"
 #include "bench/put_signal.h"
-#include "command.h"
+#include "bench/commands.h"
+#include "kit/exit.h"
 #include "kit/json_out.h"
 
 /* ---- the workload ---- */

@@ -7,7 +7,8 @@
 
 #include "base/rng.h"
 #include "bench/ring.h"
-#include "command.h"
+#include "bench/commands.h"
+#include "kit/exit.h"
 #include "kit/json_out.h"
 #include "kit/options.h"
 #include "kit/progress.h"

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "bootstrap/hub.h"
-#include "command.h"
+#include "kit/exit.h"
 
 enum {
     SERVE_MS = 20,    /* how soon the end of a PE, or a signal, is noticed */

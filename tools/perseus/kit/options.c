@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/env.h"
-#include "command.h"
+#include "kit/exit.h"
 
 enum { PRS_WORD_MAX = 64 };
 

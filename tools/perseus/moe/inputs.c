@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/rng.h"
-#include "command.h"
+#include "kit/exit.h"
 #include "moe/gemm.h"
 #include "model/reference.h"
 #include "model/weights.h"

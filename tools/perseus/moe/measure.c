@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 #include "base/env.h"
-#include "command.h"
+#include "kit/exit.h"
 #include "kit/launch.h"
 #include "job.h"
 #include "kit/probe.h"

@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 #include "base/env.h"
-#include "command.h"
+#include "moe/command.h"
+#include "kit/exit.h"
 #include "kit/json_out.h"
 #include "model/models.h"
 #include "moe/plan.h"

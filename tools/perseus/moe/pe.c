@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/env.h"
-#include "command.h"
+#include "kit/exit.h"
 #include "moe/layer.h"
 #include "model/reference.h"
 #include "model/weights.h"

@@ -5,7 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "command.h"
+#include "nvshmem/commands.h"
+#include "kit/exit.h"
 #include "nvshmem/files.h"
 #include "kit/options.h"
 

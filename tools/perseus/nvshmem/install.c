@@ -6,7 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "command.h"
+#include "nvshmem/commands.h"
+#include "kit/exit.h"
 #include "nvshmem/files.h"
 #include "kit/options.h"
 

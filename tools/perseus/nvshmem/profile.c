@@ -8,7 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "command.h"
+#include "nvshmem/commands.h"
+#include "kit/exit.h"
 #include "nvshmem/files.h"
 #include "nvshmem/report.h"
 #include "kit/options.h"
