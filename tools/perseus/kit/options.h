@@ -2,9 +2,11 @@
 /*
  * options.h: one table per command is its parser and its --help.
  *
- * `--name value` and `--name=value` are the same; a name of one letter has one dash: `-n 4`. `--`
- * ends the options. Errors go to stderr in one
- * line that names the option, what it got, what it takes, and where the help is.
+ * `--name value` and `--name=value` are the same; a name of one letter has one dash: `-n 4`.
+ * `--` ends the options.
+ *
+ * Errors go to stderr in one line that names the option, what it got, what it takes, and where the
+ * help is.
  */
 #ifndef PRS_TOOLS_OPTIONS_H
 #define PRS_TOOLS_OPTIONS_H
