@@ -112,7 +112,7 @@ struct perseus_attr {
 /* Makes a unique id for a TCP job; the PE of rank 0 must run on this host and process's network
  * namespace. `bind_address` is an IPv4 or IPv6 address of it, an interface ("eth0") or a subnet
  * ("10.1.0.0/16"); NULL means PERSEUS_BIND, by default 127.0.0.1. The id carries address, port and
- * a random 128-bit secret: treat it as a password. INVALID_ARGUMENT for anything else or a
+ * a random 256-bit secret: treat it as a password. INVALID_ARGUMENT for anything else or a
  * wildcard, IO when no port could be bound. The
  * listening socket is owned by this process until rank 0's perseus_init_attr takes it over; rank 0
  * in another process listens anew, once this one has ended. */

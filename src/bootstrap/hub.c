@@ -84,7 +84,7 @@ static enum perseus_status create(int size, const unsigned char *secret, const s
 enum perseus_status prs_hub_create(int size, const struct prs_log *log, struct prs_hub **out)
 {
     /* A socket pair is its own proof. */
-    const unsigned char secret[PRS_WIRE_SECRET_BYTES] = {0};
+    const unsigned char secret[PRS_PROOF_SECRET_BYTES] = {0};
     return create(size, secret, log, out);
 }
 

@@ -11,7 +11,7 @@ struct prs_hub;
 
 enum perseus_status prs_hub_create(int size, const struct prs_log *log, struct prs_hub **out);
 /* The hub of a tcp job, in the process of rank 0: every other rank comes through `listen_fd` (owned
- * on success) and proves `secret` (PRS_WIRE_SECRET_BYTES). It closes the listening socket when all
+ * on success) and proves `secret` (PRS_PROOF_SECRET_BYTES). It closes the listening socket when all
  * have joined, and ends when rank 0 is gone; what it still owes to others then gets linger_ms. */
 enum perseus_status prs_hub_create_host(int size, int listen_fd, const unsigned char *secret,
                                         uint32_t linger_ms, const struct prs_log *log,

@@ -29,7 +29,7 @@ static const struct prs_bootstrap_ops local_ops = {
 enum perseus_status prs_bootstrap_open_local(int fd, int rank, int size, uint32_t timeout_ms,
                                              const struct prs_log *log, struct prs_bootstrap **out)
 {
-    const unsigned char no_secret[PRS_WIRE_SECRET_BYTES] = {0};
+    const unsigned char no_secret[PRS_PROOF_SECRET_BYTES] = {0};
     int type = 0;
     socklen_t type_bytes = sizeof type;
     if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_bytes) != 0 || type != SOCK_STREAM ||

@@ -8,6 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/random.h"
+#include "bootstrap/proof.h"
+
 /* The hub watches the deadline and names who is missing; a member waits this much longer for its
  * word. */
 enum { HUB_GRACE_MS = 2000 };
@@ -241,21 +244,60 @@ static enum perseus_status read_frame(struct prs_member *member, enum prs_wire_t
 
 /* ---- life ---- */
 
+/* Says hello and looks at what the hub proves. OK: *out_terms is what to prove in turn. */
+/* Says hello and looks at what the hub proves. OK: *terms are what to prove in turn. */
+static enum perseus_status greet(struct prs_member *member, const unsigned char *secret,
+                                 struct prs_proof_terms *terms, uint64_t deadline_ns)
+{
+    unsigned char body[PRS_WIRE_HELLO_BYTES];
+    struct prs_proof_challenge challenge;
+    *terms = (struct prs_proof_terms){.rank = (uint32_t)member->bootstrap.rank,
+                                      .size = (uint32_t)member->bootstrap.size,
+                                      .timeout_ms = member->timeout_ms};
+    if (!prs_random_fill(terms->nonce_of_pe, PRS_PROOF_NONCE_BYTES)) {
+        return prs_fail(&member->log, PERSEUS_INTERNAL,
+                        "the kernel has no random bytes to challenge the hub with");
+    }
+    prs_wire_put_hello(terms, body);
+    enum perseus_status status = send_frame(member, PRS_WIRE_HELLO, body, sizeof body, deadline_ns);
+    if (status == PERSEUS_OK || status == PERSEUS_IO) {
+        status =
+            read_frame(member, PRS_WIRE_CHALLENGE, NULL, PRS_WIRE_CHALLENGE_BYTES, deadline_ns);
+    }
+    if (status != PERSEUS_OK || member->reader.header.type != PRS_WIRE_CHALLENGE) {
+        return status;
+    }
+    prs_wire_get_challenge(member->reader.scratch, &challenge);
+    memcpy(terms->nonce_of_hub, challenge.nonce, PRS_PROOF_NONCE_BYTES);
+    if (!prs_proof_check(secret, PRS_PROOF_OF_HUB, terms, challenge.proof)) {
+        return prs_fail(&member->log, PERSEUS_INVALID_ARGUMENT,
+                        "who listens there does not know this PE's secret: its unique id is of "
+                        "another job, or another process has taken the id's port; make a new id");
+    }
+    return PERSEUS_OK;
+}
+
+static enum perseus_status prove(struct prs_member *member, const unsigned char *secret,
+                                 const struct prs_proof_terms *terms, uint64_t deadline_ns)
+{
+    unsigned char proof[PRS_PROOF_BYTES];
+    prs_proof_make(secret, PRS_PROOF_OF_PE, terms, proof);
+    enum perseus_status status =
+        send_frame(member, PRS_WIRE_PROOF, proof, sizeof proof, deadline_ns);
+    return status == PERSEUS_OK || status == PERSEUS_IO
+               ? read_frame(member, PRS_WIRE_WELCOME, NULL, 0, deadline_ns)
+               : status;
+}
+
 enum perseus_status prs_member_join(struct prs_member *member, int fd, const unsigned char *secret,
                                     uint64_t deadline_ns)
 {
-    struct prs_wire_hello hello = {
-        .size = (uint32_t)member->bootstrap.size,
-        .timeout_ms = member->timeout_ms,
-    };
-    unsigned char body[PRS_WIRE_HELLO_BYTES];
-    memcpy(hello.secret, secret, sizeof hello.secret);
-    prs_wire_put_hello(&hello, body);
+    struct prs_proof_terms terms;
     member->fd = fd;
     prs_wire_next(&member->reader);
-    enum perseus_status status = send_frame(member, PRS_WIRE_HELLO, body, sizeof body, deadline_ns);
-    if (status == PERSEUS_OK || status == PERSEUS_IO) {
-        status = read_frame(member, PRS_WIRE_WELCOME, NULL, 0, deadline_ns);
+    enum perseus_status status = greet(member, secret, &terms, deadline_ns);
+    if (status == PERSEUS_OK && member->reader.header.type == PRS_WIRE_CHALLENGE) {
+        status = prove(member, secret, &terms, deadline_ns);
     }
     if (status == PERSEUS_OK && member->reader.header.type == PRS_WIRE_FAILED) {
         status = on_failed(member, true);
@@ -266,7 +308,7 @@ enum perseus_status prs_member_join(struct prs_member *member, int fd, const uns
         prs_fail(&member->log, status,
                  "the hub took the connection but did not answer within %u ms: is %s running?",
                  member->timeout_ms, member->hub_rank < 0 ? "the launcher" : "PE 0");
-    } else if (status != PERSEUS_OK) {
+    } else if (status == PERSEUS_PROTOCOL || status == PERSEUS_VERSION) {
         prs_fail(&member->log, status, "what answers is not the hub of a Perseus job");
     }
     if (status != PERSEUS_OK) {

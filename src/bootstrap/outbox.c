@@ -26,6 +26,15 @@ void prs_outbox_push_result(struct prs_outbox *outbox, uint32_t rank, const unsi
     frame->body_bytes = bytes;
 }
 
+void prs_outbox_push_challenge(struct prs_outbox *outbox, uint32_t rank,
+                               const struct prs_proof_challenge *challenge)
+{
+    struct prs_outbox_frame *frame =
+        push(outbox, PRS_WIRE_CHALLENGE, rank, PRS_WIRE_CHALLENGE_BYTES);
+    prs_wire_put_challenge(challenge, frame->control + frame->control_bytes);
+    frame->control_bytes += PRS_WIRE_CHALLENGE_BYTES;
+}
+
 void prs_outbox_push_failed(struct prs_outbox *outbox, uint32_t rank,
                             const struct prs_wire_failed *failed)
 {

@@ -5,12 +5,12 @@
 
 #include "bootstrap/wire.h"
 
-/* One of each type that the hub sends can wait: WELCOME, RESULT, FAILED, BYE. */
-enum { PRS_OUTBOX_FRAMES = 4 };
+/* One of each type that the hub sends can wait: CHALLENGE, WELCOME, RESULT, FAILED, BYE. */
+enum { PRS_OUTBOX_FRAMES = 5 };
 
 struct prs_outbox_frame {
     enum prs_wire_type type;
-    unsigned char control[PRS_WIRE_HEADER_BYTES + PRS_WIRE_FAILED_BYTES];
+    unsigned char control[PRS_WIRE_HEADER_BYTES + PRS_WIRE_CHALLENGE_BYTES]; /* the longest */
     size_t control_bytes;
     const unsigned char *body; /* gathered data, not owned */
     uint64_t body_bytes;
@@ -26,6 +26,8 @@ struct prs_outbox {
 void prs_outbox_push(struct prs_outbox *outbox, enum prs_wire_type type, uint32_t rank);
 void prs_outbox_push_result(struct prs_outbox *outbox, uint32_t rank, const unsigned char *body,
                             uint64_t bytes);
+void prs_outbox_push_challenge(struct prs_outbox *outbox, uint32_t rank,
+                               const struct prs_proof_challenge *challenge);
 void prs_outbox_push_failed(struct prs_outbox *outbox, uint32_t rank,
                             const struct prs_wire_failed *failed);
 /* Whether a frame of that type is still waiting, or partly. */

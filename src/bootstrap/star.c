@@ -6,16 +6,14 @@
 #include <string.h>
 
 #include "bootstrap/outbox.h"
+#include "bootstrap/proof.h"
+#include "bootstrap/warnings.h"
 #include "bootstrap/wire.h"
 
-enum {
-    NAME_BYTES = 64,
-    /* Messages about strangers: so many per window, the rest is counted. */
-    WARNINGS = 8,
-    WARNINGS_WINDOW_MS = 10000
-};
+enum { NAME_BYTES = 64 };
 
-enum conn_state { FREE, GREETING, MEMBER, CLOSING };
+/* GREETING: no hello yet. PROVING: the hello is there and challenged, its proof is not. */
+enum conn_state { FREE, GREETING, PROVING, MEMBER, CLOSING };
 enum rank_state { ABSENT, JOINED, GONE };
 
 struct rank {
@@ -26,11 +24,11 @@ struct rank {
 
 struct conn {
     enum conn_state state;
-    int rank; /* PRS_STAR_STRANGER until the hello */
+    int rank; /* PRS_STAR_STRANGER until the proof */
     bool is_dirty;
     int next_dirty;
-    uint32_t timeout_ms;
-    uint64_t deadline_ns; /* of a stranger's hello */
+    struct prs_proof_terms terms; /* from the hello on */
+    uint64_t deadline_ns;         /* of a stranger's proof */
     struct prs_wire_reader reader;
     struct prs_outbox outbox;
     char name[NAME_BYTES];
@@ -38,7 +36,7 @@ struct conn {
 
 struct prs_star {
     struct prs_log log;
-    unsigned char secret[PRS_WIRE_SECRET_BYTES];
+    unsigned char secret[PRS_PROOF_SECRET_BYTES];
     int size, n_slots, n_strangers;
     int n_joined; /* ever */
     int n_gone;
@@ -59,10 +57,7 @@ struct prs_star {
     /* The first failure; OK: none. */
     struct prs_wire_failed failure;
     uint32_t failure_rank;
-    /* Messages about strangers. */
-    uint64_t window_end_ns;
-    int n_warned;
-    uint64_t n_silent;
+    struct prs_warnings warnings; /* about strangers */
 };
 
 static uint64_t after_ms(const struct prs_star *star, uint32_t timeout_ms)
@@ -90,6 +85,7 @@ enum perseus_status prs_star_create(int size, const unsigned char *secret,
         return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for the hub of %d PEs", size);
     }
     star->log = log != NULL ? *log : (struct prs_log){.pe = -1};
+    star->warnings.log = &star->log;
     memcpy(star->secret, secret, sizeof star->secret);
     star->size = size;
     star->leaver = -1;
@@ -103,10 +99,7 @@ void prs_star_destroy(struct prs_star *star)
     if (star == NULL) {
         return;
     }
-    if (star->n_silent > 0) {
-        prs_log(&star->log, PERSEUS_LOG_WARN, "dropped %llu more connections of strangers",
-                (unsigned long long)star->n_silent);
-    }
+    prs_warnings_finish(&star->warnings);
     free(star->collecting);
     free(star->sending);
     free(star->ranks);
@@ -194,9 +187,19 @@ static void lose(struct prs_star *star, int rank, const char *how)
     fail(star, PERSEUS_PEER_LOST, rank, PRS_WIRE_DIED);
 }
 
+static bool is_live(const struct conn *conn)
+{
+    return conn->state != FREE && conn->state != CLOSING;
+}
+
+static bool is_stranger(const struct conn *conn)
+{
+    return is_live(conn) && conn->rank == PRS_STAR_STRANGER;
+}
+
 static void close_soon(struct prs_star *star, struct conn *conn)
 {
-    if (conn->state == GREETING && conn->rank == PRS_STAR_STRANGER) {
+    if (is_stranger(conn)) {
         star->n_strangers--;
     }
     conn->state = CLOSING;
@@ -210,25 +213,6 @@ static void expel(struct prs_star *star, struct conn *conn, const char *how)
     lose(star, conn->rank, how);
 }
 
-static void warn_about(struct prs_star *star, const struct conn *conn, const char *what)
-{
-    if (star->now_ns >= star->window_end_ns) {
-        if (star->n_silent > 0) {
-            prs_log(&star->log, PERSEUS_LOG_WARN, "dropped %llu more connections of strangers",
-                    (unsigned long long)star->n_silent);
-        }
-        star->window_end_ns = after_ms(star, WARNINGS_WINDOW_MS);
-        star->n_warned = 0;
-        star->n_silent = 0;
-    }
-    if (star->n_warned == WARNINGS) {
-        star->n_silent++;
-        return;
-    }
-    star->n_warned++;
-    prs_log(&star->log, PERSEUS_LOG_WARN, "dropped a connection from %s: %s", conn->name, what);
-}
-
 /* ---- connections ---- */
 
 static void drop_oldest_stranger(struct prs_star *star)
@@ -236,13 +220,13 @@ static void drop_oldest_stranger(struct prs_star *star)
     struct conn *oldest = NULL;
     for (int i = 0; i < star->n_slots; i++) {
         struct conn *conn = &star->conns[i];
-        if (conn->state == GREETING && conn->rank == PRS_STAR_STRANGER &&
-            (oldest == NULL || conn->deadline_ns < oldest->deadline_ns)) {
+        if (is_stranger(conn) && (oldest == NULL || conn->deadline_ns < oldest->deadline_ns)) {
             oldest = conn;
         }
     }
     if (oldest != NULL) {
-        warn_about(star, oldest, "too many connections that have sent no hello");
+        prs_warnings_dropped(&star->warnings, star->now_ns, oldest->name,
+                             "too many connections that have not proven that they know the secret");
         close_soon(star, oldest);
     }
 }
@@ -274,10 +258,11 @@ int prs_star_add(struct prs_star *star, int rank, const char *name)
 void prs_star_closed(struct prs_star *star, int slot)
 {
     struct conn *conn = &star->conns[slot];
-    if (conn->state == GREETING && conn->rank == PRS_STAR_STRANGER) {
+    if (is_stranger(conn)) {
         star->n_strangers--;
-        warn_about(star, conn, "closed before its hello");
-    } else if (conn->state == GREETING || conn->state == MEMBER) {
+        prs_warnings_dropped(&star->warnings, star->now_ns, conn->name,
+                             "closed before it had proven that it knows the secret");
+    } else if (is_live(conn)) {
         lose(star, conn->rank, "closed its connection without saying goodbye");
     }
     if (prs_outbox_has(&conn->outbox, PRS_WIRE_RESULT)) {
@@ -294,21 +279,11 @@ bool prs_star_closing(const struct prs_star *star, int slot)
 
 /* ---- input ---- */
 
-/* In constant time: how long it takes tells nothing about where the first difference is. */
-static bool equal_secret(const unsigned char *a, const unsigned char *b)
-{
-    unsigned char difference = 0;
-    for (int i = 0; i < PRS_WIRE_SECRET_BYTES; i++) {
-        difference |= (unsigned char)(a[i] ^ b[i]);
-    }
-    return difference == 0;
-}
-
 static void refuse(struct prs_star *star, struct conn *conn, enum perseus_status status,
                    uint32_t detail, const char *what)
 {
     const struct prs_wire_failed failed = {status, detail};
-    warn_about(star, conn, what);
+    prs_warnings_dropped(&star->warnings, star->now_ns, conn->name, what);
     prs_outbox_push_failed(&conn->outbox, conn->reader.header.rank, &failed);
     close_soon(star, conn);
     if (conn->rank != PRS_STAR_STRANGER) {
@@ -316,42 +291,59 @@ static void refuse(struct prs_star *star, struct conn *conn, enum perseus_status
     }
 }
 
+/* Nothing of a hello is acted on before its proof but the version, which has to be told. */
 static void on_hello(struct prs_star *star, struct conn *conn)
 {
     const struct prs_wire_header *header = &conn->reader.header;
-    struct prs_wire_hello hello;
-    prs_wire_get_hello(conn->reader.scratch, &hello);
-    if (!equal_secret(hello.secret, star->secret)) {
+    struct prs_proof_challenge challenge;
+    if (header->version != PRS_WIRE_VERSION) {
+        refuse(star, conn, PERSEUS_VERSION, PRS_WIRE_VERSION, "another version of Perseus");
+        return;
+    }
+    conn->terms.rank = header->rank;
+    prs_wire_get_hello(conn->reader.scratch, &conn->terms);
+    if (!prs_proof_challenge(star->secret, &conn->terms, &challenge)) {
+        refuse(star, conn, PERSEUS_IO, 0, "the kernel has no random bytes to challenge it with");
+        return;
+    }
+    prs_outbox_push_challenge(&conn->outbox, header->rank, &challenge);
+    conn->state = PROVING;
+    mark_dirty(star, conn);
+}
+
+static void admit(struct prs_star *star, struct conn *conn)
+{
+    star->n_strangers -= is_stranger(conn);
+    conn->state = MEMBER;
+    conn->rank = (int)conn->terms.rank;
+    star->ranks[conn->rank].state = JOINED;
+    star->n_joined++;
+    prs_outbox_push(&conn->outbox, PRS_WIRE_WELCOME, conn->terms.rank);
+    mark_dirty(star, conn);
+}
+
+static void on_proof(struct prs_star *star, struct conn *conn)
+{
+    const uint32_t rank = conn->terms.rank;
+    const bool is_unknown = is_stranger(conn);
+    if (!prs_proof_check(star->secret, PRS_PROOF_OF_PE, &conn->terms, conn->reader.scratch)) {
         refuse(star, conn, PERSEUS_INVALID_ARGUMENT, PRS_WIRE_WRONG_SECRET,
                "it does not know this job's secret");
-    } else if (header->version != PRS_WIRE_VERSION) {
-        refuse(star, conn, PERSEUS_VERSION, PRS_WIRE_VERSION, "another version of Perseus");
-    } else if (header->rank >= (uint32_t)star->size ||
-               (conn->rank != PRS_STAR_STRANGER && header->rank != (uint32_t)conn->rank)) {
+    } else if (rank >= (uint32_t)star->size || (!is_unknown && rank != (uint32_t)conn->rank)) {
         refuse(star, conn, PERSEUS_INVALID_ARGUMENT, PRS_WIRE_WRONG_RANK,
                "its rank is not one of this job's, or not its own");
-    } else if (hello.size != (uint32_t)star->size) {
+    } else if (conn->terms.size != (uint32_t)star->size) {
         refuse(star, conn, PERSEUS_INVALID_ARGUMENT, PRS_WIRE_WRONG_SIZE,
                "it was told another number of PEs");
-    } else if (star->ranks[header->rank].state != ABSENT ||
-               (conn->rank == PRS_STAR_STRANGER && star->ranks[header->rank].has_socket)) {
+    } else if (star->ranks[rank].state != ABSENT || (is_unknown && star->ranks[rank].has_socket)) {
         refuse(star, conn, PERSEUS_INVALID_ARGUMENT, PRS_WIRE_DUPLICATE,
                "its rank has joined already");
     } else if (star->failure.status != PERSEUS_OK) {
         prs_outbox_push_failed(&conn->outbox, star->failure_rank, &star->failure);
         close_soon(star, conn);
-        set_gone(star, (int)header->rank);
+        set_gone(star, (int)rank);
     } else {
-        if (conn->rank == PRS_STAR_STRANGER) {
-            star->n_strangers--;
-        }
-        conn->state = MEMBER;
-        conn->rank = (int)header->rank;
-        conn->timeout_ms = hello.timeout_ms;
-        star->ranks[conn->rank].state = JOINED;
-        star->n_joined++;
-        prs_outbox_push(&conn->outbox, PRS_WIRE_WELCOME, header->rank);
-        mark_dirty(star, conn);
+        admit(star, conn);
     }
 }
 
@@ -397,7 +389,7 @@ static void on_gathered(struct prs_star *star, struct conn *conn)
     if (star->failure.status != PERSEUS_OK) {
         return;
     }
-    uint64_t deadline_ns = after_ms(star, conn->timeout_ms);
+    uint64_t deadline_ns = after_ms(star, conn->terms.timeout_ms);
     star->deadline_ns = deadline_ns < star->deadline_ns ? deadline_ns : star->deadline_ns;
     star->ranks[conn->rank].has_gathered = true;
     if (++star->n_gathered < star->size) {
@@ -434,9 +426,9 @@ static void reject(struct prs_star *star, struct conn *conn, enum perseus_status
         expel(star, conn, "sent something that is not of our protocol");
         return;
     }
-    warn_about(star, conn,
-               status == PERSEUS_VERSION ? "another version of Perseus"
-                                         : "it does not begin with our hello");
+    prs_warnings_dropped(&star->warnings, star->now_ns, conn->name,
+                         status == PERSEUS_VERSION ? "another version of Perseus"
+                                                   : "it does not begin with our hello");
     close_soon(star, conn);
 }
 
@@ -447,6 +439,19 @@ size_t prs_star_input(struct prs_star *star, int slot, unsigned char **out_at)
     return prs_wire_room(&conn->reader);
 }
 
+static bool may_send(const struct conn *conn, const struct prs_wire_header *header)
+{
+    switch (conn->state) {
+    case GREETING:
+        return header->type == PRS_WIRE_HELLO;
+    case PROVING:
+        return header->type == PRS_WIRE_PROOF && header->rank == conn->terms.rank;
+    default:
+        return (header->type == PRS_WIRE_GATHER || header->type == PRS_WIRE_BYE) &&
+               header->rank == (uint32_t)conn->rank;
+    }
+}
+
 void prs_star_received(struct prs_star *star, int slot, size_t n)
 {
     struct conn *conn = &star->conns[slot];
@@ -454,10 +459,7 @@ void prs_star_received(struct prs_star *star, int slot, size_t n)
     bool has_header = false;
     enum perseus_status status = prs_wire_received(reader, n, &has_header);
     if (status == PERSEUS_OK && has_header) {
-        bool allowed = conn->state == GREETING ? reader->header.type == PRS_WIRE_HELLO
-                                               : (reader->header.type == PRS_WIRE_GATHER ||
-                                                  reader->header.type == PRS_WIRE_BYE) &&
-                                                     reader->header.rank == (uint32_t)conn->rank;
+        bool allowed = may_send(conn, &reader->header);
         status = allowed ? PERSEUS_OK : PERSEUS_PROTOCOL;
     }
     if (status != PERSEUS_OK) {
@@ -472,6 +474,8 @@ void prs_star_received(struct prs_star *star, int slot, size_t n)
     }
     if (reader->header.type == PRS_WIRE_HELLO) {
         on_hello(star, conn);
+    } else if (reader->header.type == PRS_WIRE_PROOF) {
+        on_proof(star, conn);
     } else if (reader->header.type == PRS_WIRE_GATHER) {
         on_gathered(star, conn);
     } else {
@@ -513,11 +517,12 @@ uint64_t prs_star_tick(struct prs_star *star, uint64_t now_ns)
     star->now_ns = now_ns;
     for (int i = 0; i < star->n_slots && star->n_strangers > 0; i++) {
         struct conn *conn = &star->conns[i];
-        if (conn->state != GREETING || conn->rank != PRS_STAR_STRANGER) {
+        if (!is_stranger(conn)) {
             continue;
         }
         if (conn->deadline_ns <= now_ns) {
-            warn_about(star, conn, "it has sent no complete hello in time");
+            prs_warnings_dropped(&star->warnings, star->now_ns, conn->name,
+                                 "it has not proven in time that it knows the secret");
             close_soon(star, conn);
         } else if (conn->deadline_ns < next_ns) {
             next_ns = conn->deadline_ns;
@@ -540,7 +545,7 @@ void prs_star_report_death(struct prs_star *star, int rank)
     }
     for (int i = 0; i < star->n_slots; i++) {
         struct conn *conn = &star->conns[i];
-        if (conn->rank == rank && (conn->state == GREETING || conn->state == MEMBER)) {
+        if (conn->rank == rank && is_live(conn)) {
             close_soon(star, conn);
         }
     }

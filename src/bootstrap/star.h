@@ -6,7 +6,7 @@
  * names, writes what prs_star_output names, and tells what happened. After any call, slots with
  * something to do are in the list that prs_star_next_dirty empties.
  *
- * A rank joins once, gathers in rounds, and leaves with BYE. The first failure of the job (a rank
+ * A rank joins once (bootstrap/proof.h), gathers in rounds, and leaves with BYE. The first failure of the job (a rank
  * is lost, missing past a deadline, or calls with other bytes) is told to every member and ends
  * gathering for good. Strangers (connections that have not proven the secret) are at most
  * PRS_STAR_STRANGERS, hold a fixed amount of memory, and live at most PRS_STAR_HELLO_MS.
@@ -26,7 +26,7 @@ enum { PRS_STAR_STRANGERS = 64, PRS_STAR_HELLO_MS = 5000, PRS_STAR_STRANGER = -1
 
 struct prs_star;
 
-/* secret: PRS_WIRE_SECRET_BYTES bytes, copied. */
+/* secret: PRS_PROOF_SECRET_BYTES bytes, copied. */
 enum perseus_status prs_star_create(int size, const unsigned char *secret,
                                     const struct prs_log *log, struct prs_star **out);
 void prs_star_destroy(struct prs_star *star); /* NULL allowed */

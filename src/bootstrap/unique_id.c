@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bootstrap/unique_id.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/env.h"
 #include "base/export.h"
 #include "base/local_address.h"
+#include "base/random.h"
 
 /* Layout, little-endian, all the rest zero. */
 enum {
@@ -20,8 +19,8 @@ enum {
     AT_SCOPE = 12,
     AT_ADDRESS = 16, /* 16 bytes, IPv4 in the first four, network order */
     AT_SECRET = 32,
-    AT_END = 48,
-    ID_VERSION = 1
+    AT_END = AT_SECRET + PRS_PROOF_SECRET_BYTES,
+    ID_VERSION = 2
 };
 static const char magic[4] = {'P', 'R', 'S', 'U'};
 
@@ -150,19 +149,6 @@ static bool is_wildcard(const struct prs_stream_address *address)
                                              : IN6_IS_ADDR_UNSPECIFIED(&address->in6.sin6_addr);
 }
 
-static bool fill_random(unsigned char *out, size_t bytes)
-{
-    size_t have = 0;
-    while (have < bytes) {
-        ssize_t n = getrandom(out + have, bytes - have, 0);
-        if (n < 0 && errno != EINTR) {
-            return false;
-        }
-        have += n > 0 ? (size_t)n : 0;
-    }
-    return true;
-}
-
 PRS_PUBLIC enum perseus_status perseus_unique_id_create(const char *bind_address,
                                                         struct perseus_unique_id *out)
 {
@@ -179,7 +165,7 @@ PRS_PUBLIC enum perseus_status perseus_unique_id_create(const char *bind_address
         return PERSEUS_IO;
     }
     if (!prs_stream_listens_at(id.listen_fd, &id.address) ||
-        !fill_random(id.secret, sizeof id.secret)) {
+        !prs_random_fill(id.secret, sizeof id.secret)) {
         close(id.listen_fd);
         return PERSEUS_IO;
     }

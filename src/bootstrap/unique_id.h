@@ -7,15 +7,15 @@
 #include <perseus/perseus.h>
 
 #include "base/log.h"
+#include "bootstrap/proof.h"
 #include "bootstrap/stream.h"
-#include "bootstrap/wire.h"
 
 struct prs_unique_id {
     struct prs_stream_address address; /* where rank 0 listens */
     /* The descriptor of the listening socket in the process that made the id. A hint: another
      * process has something else, or nothing, under this number. */
     int listen_fd;
-    unsigned char secret[PRS_WIRE_SECRET_BYTES];
+    unsigned char secret[PRS_PROOF_SECRET_BYTES];
 };
 
 enum { PRS_UNIQUE_ID_TEXT_BYTES = 2 * PERSEUS_UNIQUE_ID_BYTES + 1 };

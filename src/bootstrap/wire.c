@@ -43,6 +43,10 @@ static bool body_allowed(uint16_t type, uint64_t bytes)
         return bytes <= (uint64_t)PRS_WIRE_GATHER_BYTES * PRS_WIRE_SIZE_MAX;
     case PRS_WIRE_FAILED:
         return bytes == PRS_WIRE_FAILED_BYTES;
+    case PRS_WIRE_CHALLENGE:
+        return bytes == PRS_WIRE_CHALLENGE_BYTES;
+    case PRS_WIRE_PROOF:
+        return bytes == PRS_PROOF_BYTES;
     case PRS_WIRE_WELCOME:
     case PRS_WIRE_BYE:
         return bytes == 0;
@@ -71,18 +75,33 @@ enum perseus_status prs_wire_get_header(const unsigned char in[PRS_WIRE_HEADER_B
     return PERSEUS_OK;
 }
 
-void prs_wire_put_hello(const struct prs_wire_hello *hello, unsigned char out[PRS_WIRE_HELLO_BYTES])
+void prs_wire_put_hello(const struct prs_proof_terms *terms,
+                        unsigned char out[PRS_WIRE_HELLO_BYTES])
 {
-    memcpy(out, hello->secret, PRS_WIRE_SECRET_BYTES);
-    put(out + 16, hello->size, 4);
-    put(out + 20, hello->timeout_ms, 4);
+    memcpy(out, terms->nonce_of_pe, PRS_PROOF_NONCE_BYTES);
+    put(out + 16, terms->size, 4);
+    put(out + 20, terms->timeout_ms, 4);
 }
 
-void prs_wire_get_hello(const unsigned char in[PRS_WIRE_HELLO_BYTES], struct prs_wire_hello *out)
+void prs_wire_get_hello(const unsigned char in[PRS_WIRE_HELLO_BYTES], struct prs_proof_terms *out)
 {
-    memcpy(out->secret, in, PRS_WIRE_SECRET_BYTES);
+    memcpy(out->nonce_of_pe, in, PRS_PROOF_NONCE_BYTES);
     out->size = (uint32_t)get(in + 16, 4);
     out->timeout_ms = (uint32_t)get(in + 20, 4);
+}
+
+void prs_wire_put_challenge(const struct prs_proof_challenge *challenge,
+                            unsigned char out[PRS_WIRE_CHALLENGE_BYTES])
+{
+    memcpy(out, challenge->nonce, PRS_PROOF_NONCE_BYTES);
+    memcpy(out + PRS_PROOF_NONCE_BYTES, challenge->proof, PRS_PROOF_BYTES);
+}
+
+void prs_wire_get_challenge(const unsigned char in[PRS_WIRE_CHALLENGE_BYTES],
+                            struct prs_proof_challenge *out)
+{
+    memcpy(out->nonce, in, PRS_PROOF_NONCE_BYTES);
+    memcpy(out->proof, in + PRS_PROOF_NONCE_BYTES, PRS_PROOF_BYTES);
 }
 
 void prs_wire_put_failed(const struct prs_wire_failed *failed,

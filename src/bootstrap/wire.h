@@ -16,23 +16,27 @@
 
 #include <perseus/status.h>
 
+#include "bootstrap/proof.h"
+
 enum {
-    PRS_WIRE_VERSION = 1,
+    PRS_WIRE_VERSION = 2,
     PRS_WIRE_HEADER_BYTES = 20,
-    PRS_WIRE_SECRET_BYTES = 16,
-    PRS_WIRE_HELLO_BYTES = 24,       /* body of HELLO: secret, size, timeout_ms */
+    PRS_WIRE_HELLO_BYTES = 24, /* body of HELLO: nonce, size, timeout_ms */
+    PRS_WIRE_CHALLENGE_BYTES = PRS_PROOF_NONCE_BYTES + PRS_PROOF_BYTES,
     PRS_WIRE_FAILED_BYTES = 8,       /* body of FAILED: status, detail */
     PRS_WIRE_GATHER_BYTES = 1 << 20, /* one PE's contribution */
     PRS_WIRE_SIZE_MAX = 1 << 20      /* PEs of a job */
 };
 
 enum prs_wire_type {
-    PRS_WIRE_HELLO = 1, /* PE to hub, first: who I am and that I know the secret */
+    PRS_WIRE_HELLO = 1, /* PE to hub, first: who I am, and a nonce */
     PRS_WIRE_WELCOME,   /* hub to PE: you are in */
     PRS_WIRE_GATHER,    /* PE to hub: my contribution */
     PRS_WIRE_RESULT,    /* hub to PE: all contributions in rank order */
     PRS_WIRE_FAILED,    /* hub to PE: nothing more can be gathered, and why */
-    PRS_WIRE_BYE        /* either way: I leave in good order */
+    PRS_WIRE_BYE,       /* either way: I leave in good order */
+    PRS_WIRE_CHALLENGE, /* hub to PE, behind its HELLO: a nonce, and that I know the secret */
+    PRS_WIRE_PROOF      /* PE to hub, behind that: that I know it too */
 };
 
 struct prs_wire_header {
@@ -40,12 +44,6 @@ struct prs_wire_header {
     uint16_t type;  /* enum prs_wire_type */
     uint32_t rank;  /* of the PE that sends or gets it; in FAILED that it is about */
     uint64_t bytes; /* of the body */
-};
-
-struct prs_wire_hello {
-    unsigned char secret[PRS_WIRE_SECRET_BYTES];
-    uint32_t size;       /* PEs of the job, as this PE was told */
-    uint32_t timeout_ms; /* of this PE's calls */
 };
 
 /* What FAILED says, with the rank of its header:
@@ -75,9 +73,14 @@ void prs_wire_put_header(const struct prs_wire_header *header,
  * and neither HELLO nor FAILED. */
 enum perseus_status prs_wire_get_header(const unsigned char in[PRS_WIRE_HEADER_BYTES],
                                         struct prs_wire_header *out);
-void prs_wire_put_hello(const struct prs_wire_hello *hello,
+/* What a HELLO says of the terms; the rank is in its header, the hub's nonce in the CHALLENGE. */
+void prs_wire_put_hello(const struct prs_proof_terms *terms,
                         unsigned char out[PRS_WIRE_HELLO_BYTES]);
-void prs_wire_get_hello(const unsigned char in[PRS_WIRE_HELLO_BYTES], struct prs_wire_hello *out);
+void prs_wire_get_hello(const unsigned char in[PRS_WIRE_HELLO_BYTES], struct prs_proof_terms *out);
+void prs_wire_put_challenge(const struct prs_proof_challenge *challenge,
+                            unsigned char out[PRS_WIRE_CHALLENGE_BYTES]);
+void prs_wire_get_challenge(const unsigned char in[PRS_WIRE_CHALLENGE_BYTES],
+                            struct prs_proof_challenge *out);
 void prs_wire_put_failed(const struct prs_wire_failed *failed,
                          unsigned char out[PRS_WIRE_FAILED_BYTES]);
 void prs_wire_get_failed(const unsigned char in[PRS_WIRE_FAILED_BYTES],

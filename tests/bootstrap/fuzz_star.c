@@ -5,7 +5,7 @@
  *
  *     operation (low 4 bits), argument; for FEED: length, bytes
  *
- * So that the fuzzer need not guess a secret, one step says a valid hello. Checked: no access
+ * So that the fuzzer need not guess a secret, one step says a valid hello and proves it. Checked: no access
  * outside memory (the sanitizers), so also that strangers stay within their slots; no deadline is
  * left behind; and a job that ends, wherever it is, frees all (LeakSanitizer).
  */
@@ -34,7 +34,7 @@ enum operation {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const unsigned char secret[PRS_WIRE_SECRET_BYTES] = {1, 2, 3};
+static const unsigned char secret[PRS_PROOF_SECRET_BYTES] = {1, 2, 3};
 
 struct world {
     struct prs_star *star;
@@ -117,11 +117,21 @@ static void add(struct world *world, int rank)
 
 static void feed_hello(struct world *world, int slot, uint8_t argument)
 {
-    struct prs_wire_hello hello = {.size = SIZE, .timeout_ms = argument};
-    unsigned char body[PRS_WIRE_HELLO_BYTES];
-    memcpy(hello.secret, secret, sizeof secret);
-    prs_wire_put_hello(&hello, body);
-    feed_frame(world, slot, PRS_WIRE_HELLO, argument % (SIZE + 1), body, sizeof body);
+    struct prs_proof_terms terms = {
+        .rank = argument % (SIZE + 1), .size = SIZE, .timeout_ms = argument};
+    unsigned char body[PRS_WIRE_HELLO_BYTES], proof[PRS_PROOF_BYTES];
+    const unsigned char *at;
+    prs_wire_put_hello(&terms, body);
+    feed_frame(world, slot, PRS_WIRE_HELLO, terms.rank, body, sizeof body);
+    if (!world->is_open[slot] || prs_star_output(world->star, slot, &at) !=
+                                     PRS_WIRE_HEADER_BYTES + PRS_WIRE_CHALLENGE_BYTES) {
+        return;
+    }
+    memcpy(terms.nonce_of_hub, at + PRS_WIRE_HEADER_BYTES, PRS_PROOF_NONCE_BYTES);
+    if (argument != 31) { /* else the proof is left out */
+        prs_proof_make(secret, PRS_PROOF_OF_PE, &terms, proof);
+        feed_frame(world, slot, PRS_WIRE_PROOF, terms.rank, proof, sizeof proof);
+    }
 }
 
 static void write_some(struct world *world, int slot, size_t most)

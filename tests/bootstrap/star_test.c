@@ -14,7 +14,7 @@
 #include "bootstrap/wire.h"
 #include "job.h"
 
-static const unsigned char secret[PRS_WIRE_SECRET_BYTES] = "a secret of 16.";
+static const unsigned char secret[PRS_PROOF_SECRET_BYTES] = "a secret of 32 bytes, not more.";
 
 static struct prs_star *create(int size, struct job_log *log)
 {
@@ -61,15 +61,40 @@ static void feed_header(struct prs_star *star, int slot, enum prs_wire_type type
     feed(star, slot, head, sizeof head);
 }
 
+/* Says hello on a new slot and reads the challenge. */
+static int say_hello(struct prs_star *star, struct prs_proof_terms *terms)
+{
+    unsigned char body[PRS_WIRE_HELLO_BYTES];
+    const unsigned char *at = NULL;
+    struct prs_proof_challenge challenge;
+    int slot = prs_star_add(star, PRS_STAR_STRANGER, "somewhere");
+    prs_wire_put_hello(terms, body);
+    feed_header(star, slot, PRS_WIRE_HELLO, (int)terms->rank, sizeof body);
+    feed(star, slot, body, sizeof body);
+    size_t n = prs_star_output(star, slot, &at);
+    assert_int_equal(n, PRS_WIRE_HEADER_BYTES + PRS_WIRE_CHALLENGE_BYTES);
+    prs_wire_get_challenge(at + PRS_WIRE_HEADER_BYTES, &challenge);
+    prs_star_sent(star, slot, n);
+    memcpy(terms->nonce_of_hub, challenge.nonce, sizeof challenge.nonce);
+    assert_true(prs_proof_check(secret, PRS_PROOF_OF_HUB, terms, challenge.proof));
+    return slot;
+}
+
+static void say_proof(struct prs_star *star, int slot, enum prs_proof_side side,
+                      const struct prs_proof_terms *terms)
+{
+    unsigned char proof[PRS_PROOF_BYTES];
+    prs_proof_make(secret, side, terms, proof);
+    feed_header(star, slot, PRS_WIRE_PROOF, (int)terms->rank, sizeof proof);
+    feed(star, slot, proof, sizeof proof);
+}
+
 static int join(struct prs_star *star, int rank, int size, uint32_t timeout_ms)
 {
-    struct prs_wire_hello hello = {.size = (uint32_t)size, .timeout_ms = timeout_ms};
-    unsigned char body[PRS_WIRE_HELLO_BYTES];
-    int slot = prs_star_add(star, PRS_STAR_STRANGER, "somewhere");
-    memcpy(hello.secret, secret, sizeof secret);
-    prs_wire_put_hello(&hello, body);
-    feed_header(star, slot, PRS_WIRE_HELLO, rank, sizeof body);
-    feed(star, slot, body, sizeof body);
+    struct prs_proof_terms terms = {
+        .rank = (uint32_t)rank, .size = (uint32_t)size, .timeout_ms = timeout_ms};
+    int slot = say_hello(star, &terms);
+    say_proof(star, slot, PRS_PROOF_OF_PE, &terms);
     return slot;
 }
 
@@ -155,13 +180,14 @@ static void strangers_are_bounded_in_time(void **state)
     /* One byte now and then does not buy more time. */
     for (int i = 0; i < 10; i++) {
         prs_star_tick(star, start + (uint64_t)i * limit / 10);
-        feed(star, slow, &"PRSB\1\0\1\0\0\0\0\0"[i], 1);
+        feed(star, slow, &"PRSB\2\0\1\0\0\0\0\0"[i], 1);
         assert_false(prs_star_closing(star, slow));
     }
     assert_true(prs_star_tick(star, start + limit) == UINT64_MAX);
     assert_true(prs_star_closing(star, slow));
     assert_int_equal(settle(star), 1);
-    assert_true(job_log_has(&log, "from a slow one: it has sent no complete hello in time"));
+    assert_true(
+        job_log_has(&log, "from a slow one: it has not proven in time that it knows the secret"));
     /* A member may be silent as long as it likes. */
     int slot = join(star, 1, 2, 1000);
     assert_true(prs_star_tick(star, start + 100 * limit) == UINT64_MAX);
@@ -184,6 +210,53 @@ static void warnings_are_limited_per_window(void **state)
     assert_int_equal(job_log_warnings(&log), 3 * 8 + 2); /* the third sum comes at the end */
     prs_star_destroy(star);
     assert_int_equal(job_log_warnings(&log), 3 * 8 + 3);
+}
+
+/* A proof is good for one connection, one PE and what that says about itself. */
+static void proofs_are_of_no_use_elsewhere(void **state)
+{
+    (void)state;
+    struct job_log log;
+    struct prs_star *star = create(3, &log);
+    const struct prs_proof_terms first = {.rank = 1, .size = 3, .timeout_ms = 1000};
+    enum { ANOTHERS, REFLECTED, OTHER_SIZE, OTHER_TIMEOUT, OTHER_RANK, CASES };
+    for (int i = 0; i < CASES; i++) {
+        struct prs_proof_terms recorded = first, terms = first;
+        prs_star_closed(star, say_hello(star, &recorded));
+        int slot = say_hello(star, &terms);
+        struct prs_proof_terms shown = i == ANOTHERS ? recorded : terms;
+        shown.size += i == OTHER_SIZE;
+        shown.timeout_ms += i == OTHER_TIMEOUT;
+        shown.rank += i == OTHER_RANK;
+        say_proof(star, slot, i == REFLECTED ? PRS_PROOF_OF_HUB : PRS_PROOF_OF_PE, &shown);
+        assert_true(prs_star_closing(star, slot));
+        if (i != OTHER_RANK) { /* which does not even have this slot's rank */
+            expect_failed(star, slot, PERSEUS_INVALID_ARGUMENT, 1, PRS_WIRE_WRONG_SECRET);
+        }
+        settle(star);
+    }
+    expect(star, join(star, 1, 3, 1000), PRS_WIRE_WELCOME); /* nobody took its place */
+    prs_star_destroy(star);
+}
+
+static void nothing_but_a_proof_follows_a_hello(void **state)
+{
+    (void)state;
+    static const struct {
+        enum prs_wire_type type;
+        uint64_t bytes;
+    } bad[] = {{PRS_WIRE_HELLO, PRS_WIRE_HELLO_BYTES}, {PRS_WIRE_GATHER, 8}, {PRS_WIRE_BYE, 0}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct job_log log;
+        struct prs_star *star = create(2, &log);
+        struct prs_proof_terms terms = {.rank = 1, .size = 2, .timeout_ms = 1000};
+        int slot = say_hello(star, &terms);
+        feed_header(star, slot, bad[i].type, 1, bad[i].bytes);
+        assert_true(prs_star_closing(star, slot));
+        assert_false(prs_star_is_gone(star, 1));
+        settle(star);
+        prs_star_destroy(star);
+    }
 }
 
 /* ---- members ---- */
@@ -265,7 +338,9 @@ static void members_that_break_the_protocol_are_lost(void **state)
         {PRS_WIRE_VERSION, PRS_WIRE_GATHER, 1, PRS_WIRE_GATHER_BYTES + 1}, /* too much */
         {PRS_WIRE_VERSION, PRS_WIRE_GATHER, 0, 8},                         /* another's rank */
         {PRS_WIRE_VERSION, PRS_WIRE_HELLO, 1, PRS_WIRE_HELLO_BYTES},       /* again */
-        {PRS_WIRE_VERSION, PRS_WIRE_RESULT, 1, 8},                         /* the hub's word */
+        {PRS_WIRE_VERSION, PRS_WIRE_PROOF, 1, PRS_PROOF_BYTES},
+        {PRS_WIRE_VERSION, PRS_WIRE_RESULT, 1, 8}, /* the hub's word */
+        {PRS_WIRE_VERSION, PRS_WIRE_CHALLENGE, 1, PRS_WIRE_CHALLENGE_BYTES},
         {PRS_WIRE_VERSION, PRS_WIRE_FAILED, 1, PRS_WIRE_FAILED_BYTES},
         {PRS_WIRE_VERSION + 1, PRS_WIRE_GATHER, 1, 8},
         {PRS_WIRE_VERSION, 99, 1, 0},
@@ -349,6 +424,8 @@ int main(void)
         cmocka_unit_test(strangers_are_bounded_in_number),
         cmocka_unit_test(strangers_are_bounded_in_time),
         cmocka_unit_test(warnings_are_limited_per_window),
+        cmocka_unit_test(proofs_are_of_no_use_elsewhere),
+        cmocka_unit_test(nothing_but_a_proof_follows_a_hello),
         cmocka_unit_test(a_deadline_is_that_of_the_first_who_waits),
         cmocka_unit_test(a_long_list_of_missing_pes_is_cut),
         cmocka_unit_test(a_second_contribution_before_the_result_is_a_fault_of_that_pe),

@@ -22,7 +22,11 @@
 #include "bootstrap/wire.h"
 #include "job.h"
 
-enum { HELLO_BYTES = PRS_WIRE_HEADER_BYTES + PRS_WIRE_HELLO_BYTES };
+enum {
+    HELLO_BYTES = PRS_WIRE_HEADER_BYTES + PRS_WIRE_HELLO_BYTES,
+    CHALLENGE_BYTES = PRS_WIRE_HEADER_BYTES + PRS_WIRE_CHALLENGE_BYTES,
+    PROOF_BYTES = PRS_WIRE_HEADER_BYTES + PRS_PROOF_BYTES
+};
 
 static struct prs_unique_id decode(const struct perseus_unique_id *id)
 {
@@ -38,16 +42,56 @@ static int connect_to(const struct job *job)
     return prs_stream_connect(&id.address, JOB_PATIENT_MS);
 }
 
-/* A good hello; the caller breaks it. */
-static void make_hello(const struct job *job, uint32_t rank, unsigned char out[HELLO_BYTES])
+static struct prs_proof_terms terms_of(const struct job *job, uint32_t rank)
+{
+    return (struct prs_proof_terms){
+        .rank = rank, .size = (uint32_t)job->size, .timeout_ms = JOB_PATIENT_MS};
+}
+
+static void make_hello(const struct prs_proof_terms *terms, unsigned char out[HELLO_BYTES])
+{
+    const struct prs_wire_header header = {PRS_WIRE_VERSION, PRS_WIRE_HELLO, terms->rank,
+                                           PRS_WIRE_HELLO_BYTES};
+    prs_wire_put_header(&header, out);
+    prs_wire_put_hello(terms, out + PRS_WIRE_HEADER_BYTES);
+}
+
+/* Reads the hub's challenge and makes the proof; the caller breaks it. False: there was none. */
+static bool make_proof(const struct job *job, int fd, struct prs_proof_terms *terms,
+                       unsigned char out[PROOF_BYTES])
 {
     const struct prs_unique_id id = decode(&job->id);
-    struct prs_wire_hello hello = {.size = (uint32_t)job->size, .timeout_ms = JOB_PATIENT_MS};
-    const struct prs_wire_header header = {PRS_WIRE_VERSION, PRS_WIRE_HELLO, rank,
-                                           PRS_WIRE_HELLO_BYTES};
-    memcpy(hello.secret, id.secret, sizeof hello.secret);
+    const struct prs_wire_header header = {PRS_WIRE_VERSION, PRS_WIRE_PROOF, terms->rank,
+                                           PRS_PROOF_BYTES};
+    unsigned char bytes[CHALLENGE_BYTES];
+    struct prs_proof_challenge challenge;
+    size_t have = 0;
+    struct pollfd pollfd = {.fd = fd, .events = POLLIN};
+    while (have < sizeof bytes && poll(&pollfd, 1, JOB_PATIENT_MS) == 1) {
+        ssize_t n = recv(fd, bytes + have, sizeof bytes - have, 0);
+        if (n <= 0) {
+            return false;
+        }
+        have += (size_t)n;
+    }
+    prs_wire_get_challenge(bytes + PRS_WIRE_HEADER_BYTES, &challenge);
+    memcpy(terms->nonce_of_hub, challenge.nonce, sizeof challenge.nonce);
     prs_wire_put_header(&header, out);
-    prs_wire_put_hello(&hello, out + PRS_WIRE_HEADER_BYTES);
+    prs_proof_make(id.secret, PRS_PROOF_OF_PE, terms, out + PRS_WIRE_HEADER_BYTES);
+    return prs_proof_check(id.secret, PRS_PROOF_OF_HUB, terms, challenge.proof);
+}
+
+/* Waits until the hub closes. Returns how many bytes of `answer` it sent before. */
+static size_t listen_to(int fd, unsigned char answer[64])
+{
+    size_t have = 0;
+    struct pollfd pollfd = {.fd = fd, .events = POLLIN};
+    ssize_t n = 1;
+    while (n > 0 && have < 64 && poll(&pollfd, 1, JOB_PATIENT_MS) == 1) {
+        n = recv(fd, answer + have, 64 - have, 0);
+        have += n > 0 ? (size_t)n : 0;
+    }
+    return have;
 }
 
 /* Sends, then waits until the hub closes. Returns how many bytes of `answer` it sent before. */
@@ -59,24 +103,18 @@ static size_t say(const struct job *job, const void *data, size_t bytes, unsigne
         return 0;
     }
     if (send(fd, data, bytes, MSG_NOSIGNAL) == (ssize_t)bytes) {
-        struct pollfd pollfd = {.fd = fd, .events = POLLIN};
-        ssize_t n = 1;
-        while (n > 0 && have < 64 && poll(&pollfd, 1, JOB_PATIENT_MS) == 1) {
-            n = recv(fd, answer + have, 64 - have, 0);
-            have += n > 0 ? (size_t)n : 0;
-        }
+        have = listen_to(fd, answer);
     }
     close(fd);
     return have;
 }
 
-/* The detail of the refusal, or 0 when there was none. */
-static uint32_t refusal(const struct job *job, const void *data, size_t bytes)
+/* The detail of the refusal in `answer`, or 0 when it is none. */
+static uint32_t detail_of(const unsigned char answer[64], size_t bytes)
 {
-    unsigned char answer[64];
     struct prs_wire_header header;
     struct prs_wire_failed failed;
-    if (say(job, data, bytes, answer) != PRS_WIRE_HEADER_BYTES + PRS_WIRE_FAILED_BYTES ||
+    if (bytes != PRS_WIRE_HEADER_BYTES + PRS_WIRE_FAILED_BYTES ||
         prs_wire_get_header(answer, &header) != PERSEUS_OK || header.type != PRS_WIRE_FAILED) {
         return 0;
     }
@@ -84,6 +122,25 @@ static uint32_t refusal(const struct job *job, const void *data, size_t bytes)
     return failed.status == PERSEUS_INVALID_ARGUMENT ? failed.detail
            : failed.status == PERSEUS_VERSION        ? 1000 + failed.detail
                                                      : 0;
+}
+
+/* Says hello with these terms and proves them, with one bit of the proof flipped unless it is -1. */
+static uint32_t refusal(const struct job *job, struct prs_proof_terms terms, int flipped_bit)
+{
+    unsigned char hello[HELLO_BYTES], proof[PROOF_BYTES], answer[64];
+    size_t have = 0;
+    int fd = connect_to(job);
+    make_hello(&terms, hello);
+    if (send(fd, hello, sizeof hello, MSG_NOSIGNAL) == HELLO_BYTES &&
+        make_proof(job, fd, &terms, proof)) {
+        if (flipped_bit >= 0) {
+            proof[PRS_WIRE_HEADER_BYTES + flipped_bit / 8] ^= (unsigned char)(1 << flipped_bit % 8);
+        }
+        send(fd, proof, sizeof proof, MSG_NOSIGNAL);
+        have = listen_to(fd, answer);
+    }
+    close(fd);
+    return detail_of(answer, have);
 }
 
 /* The job: all ranks but the last join and wait for it while strangers come. */
@@ -128,33 +185,29 @@ static void leave_stage(struct stage *stage)
     job_finish(&stage->job);
 }
 
-static void wrong_hellos_are_refused_with_a_reason(void **state)
+static void whoever_cannot_prove_the_secret_is_refused_with_a_reason(void **state)
 {
     (void)state;
     struct stage stage;
     struct job *job = &stage.job;
-    unsigned char hello[HELLO_BYTES];
+    unsigned char hello[HELLO_BYTES], answer[64];
     set_stage(&stage);
-    for (int bit = 0; bit < 8 * PRS_WIRE_SECRET_BYTES; bit += 9) {
-        make_hello(job, 2, hello);
-        hello[PRS_WIRE_HEADER_BYTES + bit / 8] ^= (unsigned char)(1 << bit % 8);
-        assert_int_equal(refusal(job, hello, sizeof hello), PRS_WIRE_WRONG_SECRET);
+    struct prs_proof_terms terms = terms_of(job, 2);
+    for (int bit = 0; bit < 8 * PRS_PROOF_BYTES; bit += 17) {
+        assert_int_equal(refusal(job, terms, bit), PRS_WIRE_WRONG_SECRET);
     }
-    make_hello(job, 2, hello);
-    hello[4] ^= 2; /* the version, with a wrong secret: that is all a stranger learns */
-    hello[PRS_WIRE_HEADER_BYTES] ^= 1;
-    assert_int_equal(refusal(job, hello, sizeof hello), PRS_WIRE_WRONG_SECRET);
-    hello[PRS_WIRE_HEADER_BYTES] ^= 1;
-    assert_int_equal(refusal(job, hello, sizeof hello), 1000 + PRS_WIRE_VERSION);
-    make_hello(job, 3, hello);
-    assert_int_equal(refusal(job, hello, sizeof hello), PRS_WIRE_WRONG_RANK);
-    make_hello(job, UINT32_MAX, hello);
-    assert_int_equal(refusal(job, hello, sizeof hello), PRS_WIRE_WRONG_RANK);
-    make_hello(job, 0, hello); /* joins by its socket pair only */
-    assert_int_equal(refusal(job, hello, sizeof hello), PRS_WIRE_DUPLICATE);
-    make_hello(job, 2, hello);
-    hello[PRS_WIRE_HEADER_BYTES + 16] ^= 1;
-    assert_int_equal(refusal(job, hello, sizeof hello), PRS_WIRE_WRONG_SIZE);
+    assert_int_equal(refusal(job, terms_of(job, 3), 0), PRS_WIRE_WRONG_SECRET);
+    assert_int_equal(refusal(job, terms_of(job, 3), -1), PRS_WIRE_WRONG_RANK);
+    assert_int_equal(refusal(job, terms_of(job, UINT32_MAX), -1), PRS_WIRE_WRONG_RANK);
+    /* Joins by its socket pair only. */
+    assert_int_equal(refusal(job, terms_of(job, 0), -1), PRS_WIRE_DUPLICATE);
+    terms.size ^= 1;
+    assert_int_equal(refusal(job, terms, -1), PRS_WIRE_WRONG_SIZE);
+    terms.size ^= 1;
+    make_hello(&terms, hello);
+    hello[4] ^= 1; /* the version: all that a stranger learns */
+    assert_int_equal(detail_of(answer, say(job, hello, sizeof hello, answer)),
+                     1000 + PRS_WIRE_VERSION);
     job_start(job, 2);
     job_join(job);
     assert_true(job_log_has(&job->log, "dropped a connection from 127.0.0.1:"));
@@ -190,7 +243,7 @@ static void a_pe_with_another_secret_is_told_so(void **state)
     set_stage(&stage);
     struct prs_unique_id id = decode(&stage.job.id);
     struct perseus_unique_id other;
-    id.secret[15] ^= 0x80;
+    id.secret[31] ^= 0x80;
     prs_unique_id_encode(&id, &other);
     assert_int_equal(prs_bootstrap_open_tcp(&other, 2, 3, JOB_PATIENT_MS, &sink, &bootstrap),
                      PERSEUS_INVALID_ARGUMENT);
@@ -239,8 +292,9 @@ static void stalled_connections_do_not_keep_a_pe_out(void **state)
     for (int i = 0; i < STALLED; i++) {
         fds[i] = connect_to(&stage.job);
         assert_true(fds[i] >= 0);
-        make_hello(&stage.job, 2, hello);
-        size_t bytes = (size_t)i % HELLO_BYTES; /* never whole */
+        const struct prs_proof_terms terms = terms_of(&stage.job, 2);
+        make_hello(&terms, hello);
+        size_t bytes = (size_t)i % (HELLO_BYTES + 1); /* a whole one without a proof, too */
         send(fds[i], hello, bytes, MSG_NOSIGNAL);
         if (i % 3 == 0) {
             shutdown(fds[i], SHUT_WR);
@@ -252,19 +306,27 @@ static void stalled_connections_do_not_keep_a_pe_out(void **state)
     }
 }
 
-static void a_hello_in_pieces_is_as_good(void **state)
+static void send_in_pieces(int fd, const unsigned char *data, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        assert_int_equal(send(fd, data + i, 1, MSG_NOSIGNAL), 1);
+        job_sleep_ms(i % 10 == 0);
+    }
+}
+
+static void frames_in_pieces_are_as_good(void **state)
 {
     (void)state;
     struct stage stage;
     struct prs_wire_header header;
-    unsigned char hello[HELLO_BYTES], answer[PRS_WIRE_HEADER_BYTES];
+    unsigned char hello[HELLO_BYTES], proof[PROOF_BYTES], answer[PRS_WIRE_HEADER_BYTES];
     set_stage(&stage);
+    struct prs_proof_terms terms = terms_of(&stage.job, 2);
     int fd = connect_to(&stage.job);
-    make_hello(&stage.job, 2, hello);
-    for (size_t i = 0; i < sizeof hello; i++) {
-        assert_int_equal(send(fd, hello + i, 1, MSG_NOSIGNAL), 1);
-        job_sleep_ms(i % 10 == 0);
-    }
+    make_hello(&terms, hello);
+    send_in_pieces(fd, hello, sizeof hello);
+    assert_true(make_proof(&stage.job, fd, &terms, proof));
+    send_in_pieces(fd, proof, sizeof proof);
     struct pollfd pollfd = {.fd = fd, .events = POLLIN};
     assert_int_equal(poll(&pollfd, 1, JOB_PATIENT_MS), 1);
     assert_int_equal(recv(fd, answer, sizeof answer, MSG_WAITALL), sizeof answer);
@@ -328,7 +390,7 @@ static void rank_0_stays_until_the_slowest_has_its_result(void **state)
 {
     (void)state;
     struct job job;
-    unsigned char hello[HELLO_BYTES], head[PRS_WIRE_HEADER_BYTES];
+    unsigned char hello[HELLO_BYTES], proof[PROOF_BYTES], head[PRS_WIRE_HEADER_BYTES];
     const int last = SLOW_SIZE - 1, small = 65536;
     const size_t bytes = PRS_WIRE_GATHER_BYTES;
     unsigned char *data = malloc(SLOW_SIZE * bytes);
@@ -339,8 +401,11 @@ static void rank_0_stays_until_the_slowest_has_its_result(void **state)
     int fd = connect_to(&job);
     fcntl(fd, F_SETFL, 0); /* blocking, for simple reads and writes */
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
-    make_hello(&job, (uint32_t)last, hello);
+    struct prs_proof_terms terms = terms_of(&job, (uint32_t)last);
+    make_hello(&terms, hello);
     assert_int_equal(send(fd, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
+    assert_true(make_proof(&job, fd, &terms, proof));
+    assert_int_equal(send(fd, proof, sizeof proof, MSG_NOSIGNAL), sizeof proof);
     expect_frame(fd, PRS_WIRE_WELCOME, 0);
     const struct prs_wire_header header = {PRS_WIRE_VERSION, PRS_WIRE_GATHER, (uint32_t)last,
                                            bytes};
@@ -365,12 +430,12 @@ static void rank_0_stays_until_the_slowest_has_its_result(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_hellos_are_refused_with_a_reason),
+        cmocka_unit_test(whoever_cannot_prove_the_secret_is_refused_with_a_reason),
         cmocka_unit_test(a_second_pe_of_a_rank_is_refused),
         cmocka_unit_test(a_pe_with_another_secret_is_told_so),
         cmocka_unit_test(garbage_is_dropped_without_an_answer),
         cmocka_unit_test(stalled_connections_do_not_keep_a_pe_out),
-        cmocka_unit_test(a_hello_in_pieces_is_as_good),
+        cmocka_unit_test(frames_in_pieces_are_as_good),
         cmocka_unit_test(a_complete_job_listens_no_more),
         cmocka_unit_test(rank_0_stays_until_the_slowest_has_its_result),
     };

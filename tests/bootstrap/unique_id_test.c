@@ -27,7 +27,7 @@ static void an_id_names_a_listening_socket_and_a_secret(void **state)
         assert_true(prs_stream_address_equal(&bound, &decoded[i].address));
         assert_int_equal(decoded[i].address.in.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
     }
-    assert_memory_not_equal(decoded[0].secret, decoded[1].secret, PRS_WIRE_SECRET_BYTES);
+    assert_memory_not_equal(decoded[0].secret, decoded[1].secret, PRS_PROOF_SECRET_BYTES);
     assert_false(prs_stream_address_equal(&decoded[0].address, &decoded[1].address));
     close(decoded[0].listen_fd);
     close(decoded[1].listen_fd);
@@ -115,7 +115,7 @@ static void damaged_ids_are_refused(void **state)
     } damages[] = {{0, PERSEUS_PROTOCOL},
                    {4, PERSEUS_VERSION},
                    {5, PERSEUS_PROTOCOL},
-                   {48, PERSEUS_PROTOCOL},
+                   {64, PERSEUS_PROTOCOL},
                    {127, PERSEUS_PROTOCOL}};
     for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
         id = good;

@@ -154,16 +154,22 @@ static void control_bodies_round_trip(void **state)
 {
     (void)state;
     unsigned char hello_bytes[PRS_WIRE_HELLO_BYTES], failed_bytes[PRS_WIRE_FAILED_BYTES];
-    const struct prs_wire_hello hello = {
-        .secret = {1, 2, 3, [15] = 16}, .size = 0x01020304, .timeout_ms = UINT32_MAX};
+    unsigned char challenge_bytes[PRS_WIRE_CHALLENGE_BYTES];
+    const struct prs_proof_terms hello = {
+        .nonce_of_pe = {1, 2, 3, [15] = 16}, .size = 0x01020304, .timeout_ms = UINT32_MAX};
+    const struct prs_proof_challenge challenge = {.nonce = {9, [15] = 8}, .proof = {7, [31] = 6}};
+    struct prs_proof_challenge challenge_back;
     const struct prs_wire_failed failed = {PERSEUS_TIMEOUT, 0xfffefdfc};
-    struct prs_wire_hello hello_back;
+    struct prs_proof_terms hello_back;
     struct prs_wire_failed failed_back;
     prs_wire_put_hello(&hello, hello_bytes);
     prs_wire_get_hello(hello_bytes, &hello_back);
-    assert_memory_equal(hello.secret, hello_back.secret, sizeof hello.secret);
+    assert_memory_equal(hello.nonce_of_pe, hello_back.nonce_of_pe, sizeof hello.nonce_of_pe);
     assert_int_equal(hello.size, hello_back.size);
     assert_int_equal(hello.timeout_ms, hello_back.timeout_ms);
+    prs_wire_put_challenge(&challenge, challenge_bytes);
+    prs_wire_get_challenge(challenge_bytes, &challenge_back);
+    assert_memory_equal(&challenge, &challenge_back, sizeof challenge);
     prs_wire_put_failed(&failed, failed_bytes);
     prs_wire_get_failed(failed_bytes, &failed_back);
     assert_int_equal(failed.status, failed_back.status);
