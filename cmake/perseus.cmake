@@ -27,6 +27,36 @@ function(perseus_layer name)
     foreach(layer IN LISTS ARG_USES)
         target_link_libraries(prs_${name} PUBLIC prs_${layer})
     endforeach()
+    set_property(GLOBAL PROPERTY PERSEUS_USES_${name} ${ARG_USES})
+endfunction()
+
+# perseus_objects(<out> <layer>): the objects of a layer and of all that it uses.
+function(perseus_objects out name)
+    set(objects $<TARGET_OBJECTS:prs_${name}>)
+    get_property(uses GLOBAL PROPERTY PERSEUS_USES_${name})
+    foreach(layer IN LISTS uses)
+        perseus_objects(theirs ${layer})
+        list(APPEND objects ${theirs})
+    endforeach()
+    list(REMOVE_DUPLICATES objects)
+    set(${out} ${objects} PARENT_SCOPE)
+endfunction()
+
+# perseus_library(<name> <layer> HEADERS perseus/a.h ...)
+# What users link: a layer and all that it uses, as lib<name>.so, which exports what base/export.h marks. It is
+# installed with its headers, with <name>.pc (made from <name>.pc.in here), and in the CMake package (install.cmake).
+function(perseus_library name layer)
+    cmake_parse_arguments(ARG "" "" "HEADERS" ${ARGN})
+    perseus_objects(objects ${layer})
+    add_library(${name} SHARED ${objects})
+    target_link_libraries(${name} PRIVATE prs_${layer}) # for the libraries that the layers need
+    target_include_directories(${name} INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>
+        $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+    set_target_properties(${name} PROPERTIES LINKER_LANGUAGE C VERSION ${PROJECT_VERSION}
+        SOVERSION ${PROJECT_VERSION_MAJOR})
+    perseus_install_library(${name})
+    list(TRANSFORM ARG_HEADERS PREPEND ${CMAKE_SOURCE_DIR}/include/)
+    install(FILES ${ARG_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/perseus COMPONENT library)
 endfunction()
 
 # perseus_executable(<name> SOURCES a.c ... [USES layer ...] [LINK target ...])
