@@ -2,6 +2,7 @@
 #include "core/pe.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/export.h"
 #include "core/job/settings.h"
@@ -65,12 +66,15 @@ static enum perseus_status make_memory(struct perseus_pe *pe, const struct prs_s
 static enum perseus_status meet_peers(struct perseus_pe *pe, const struct prs_settings *settings)
 {
     struct prs_identity self;
-    prs_identity_fill(settings, pe->heap, &self);
+    enum perseus_status status = prs_identity_fill(settings, pe->heap, prs_pe_log(pe), &self);
     struct prs_identity *all = calloc((size_t)pe->size, sizeof *all);
-    enum perseus_status status = all != NULL ? prs_job_gather(&pe->job, &self, all, sizeof self)
-                                             : prs_fail(prs_pe_log(pe), PERSEUS_OUT_OF_MEMORY,
-                                                        "no memory for %d PEs", pe->size);
     if (status == PERSEUS_OK) {
+        status = all != NULL ? prs_job_gather(&pe->job, &self, all, sizeof self)
+                             : prs_fail(prs_pe_log(pe), PERSEUS_OUT_OF_MEMORY,
+                                        "no memory for %d PEs", pe->size);
+    }
+    if (status == PERSEUS_OK) {
+        memcpy(pe->job.secret, all[0].secret, sizeof pe->job.secret);
         status = prs_identity_check(all, pe->size, prs_pe_log(pe)); /* all find the same */
     }
     if (status == PERSEUS_OK) {

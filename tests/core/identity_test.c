@@ -24,7 +24,7 @@ static void check(void (*change)(struct prs_identity *), enum perseus_status exp
     const struct prs_settings settings = {.heap_bytes = 4096, .pes_per_node = 1};
     struct prs_identity all[PES];
     for (int pe = 0; pe < PES; pe++) {
-        prs_identity_fill(&settings, &heap, &all[pe]);
+        assert_int_equal(prs_identity_fill(&settings, &heap, &log, &all[pe]), PERSEUS_OK);
         assert_int_equal(all[pe].pid, getpid());
         assert_true(all[pe].host[0] != '\0');
     }

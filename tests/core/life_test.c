@@ -241,13 +241,37 @@ static void test_wrong_attribute(void **state)
     CHECK(pe == NULL && messages_errors(&messages) == 1);
 }
 
+static void note_secret(struct pes *job, struct perseus_pe *pe, void *context)
+{
+    (void)job;
+    unsigned char(*secrets)[PRS_JOB_SECRET_BYTES] = context;
+    memcpy(secrets[perseus_my_pe(pe)], pe->job.secret, PRS_JOB_SECRET_BYTES);
+}
+
+/* Every job has one, every PE of it has the same, and no other job has it. */
+static void test_secret(void **state)
+{
+    (void)state;
+    static const unsigned char zeros[PRS_JOB_SECRET_BYTES];
+    unsigned char secrets[2][3][PRS_JOB_SECRET_BYTES] = {{{0}}};
+    const struct perseus_attr attr = pes_attr(1);
+    for (int job = 0; job < 2; job++) {
+        pes_with(3, &attr, note_secret, secrets[job]);
+        assert_memory_not_equal(secrets[job][0], zeros, sizeof zeros);
+        assert_memory_equal(secrets[job][1], secrets[job][0], sizeof zeros);
+        assert_memory_equal(secrets[job][2], secrets[job][0], sizeof zeros);
+    }
+    assert_memory_not_equal(secrets[0][0], secrets[1][0], sizeof zeros);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alone),       cmocka_unit_test(test_nodes),
-        cmocka_unit_test(test_unique_id),   cmocka_unit_test(test_again_and_again),
-        cmocka_unit_test(test_differences), cmocka_unit_test(test_no_such_fabric),
-        cmocka_unit_test(test_every_mode),  cmocka_unit_test(test_wrong_attribute),
+        cmocka_unit_test(test_alone),           cmocka_unit_test(test_nodes),
+        cmocka_unit_test(test_unique_id),       cmocka_unit_test(test_again_and_again),
+        cmocka_unit_test(test_differences),     cmocka_unit_test(test_no_such_fabric),
+        cmocka_unit_test(test_secret),          cmocka_unit_test(test_every_mode),
+        cmocka_unit_test(test_wrong_attribute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ static struct prs_heap *make_identities(struct prs_identity *all, int size, uint
     messages_init(&messages);
     assert_int_equal(prs_heap_create(BYTES, &log_of_test, &heap), PERSEUS_OK);
     for (int pe = 0; pe < size; pe++) {
-        prs_identity_fill(&settings, heap, &all[pe]);
+        assert_int_equal(prs_identity_fill(&settings, heap, NULL, &all[pe]), PERSEUS_OK);
     }
     return heap;
 }
@@ -131,7 +131,7 @@ static void test_other_process(void **state)
         pause();
         _exit(0);
     }
-    prs_identity_fill(&settings, other, &all[1]);
+    assert_int_equal(prs_identity_fill(&settings, other, NULL, &all[1]), PERSEUS_OK);
     all[1].pid = (int32_t)child;
     all[1].heap = 0; /* of no use in another process */
     struct prs_peers *peers = make_peers(all, 0, 2, heap);

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/random.h"
+
 static uint32_t own_version(void)
 {
     return PERSEUS_VERSION_MAJOR << 16 | PERSEUS_VERSION_MINOR << 8 | PERSEUS_VERSION_PATCH;
@@ -23,8 +25,8 @@ static void read_host(char out[PRS_HOST_BYTES])
     }
 }
 
-void prs_identity_fill(const struct prs_settings *settings, struct prs_heap *heap,
-                       struct prs_identity *out)
+enum perseus_status prs_identity_fill(const struct prs_settings *settings, struct prs_heap *heap,
+                                      const struct prs_log *log, struct prs_identity *out)
 {
     memset(out, 0, sizeof *out);
     out->version = own_version();
@@ -36,6 +38,9 @@ void prs_identity_fill(const struct prs_settings *settings, struct prs_heap *hea
     out->fd = heap->fd;
     out->heap = (uintptr_t)heap;
     read_host(out->host);
+    return prs_random_fill(out->secret, sizeof out->secret)
+               ? PERSEUS_OK
+               : prs_fail(log, PERSEUS_INTERNAL, "the kernel has no random bytes for a secret");
 }
 
 enum perseus_status prs_identity_check(const struct prs_identity *all, int size,

@@ -7,7 +7,8 @@
 #include "core/memory/heap.h"
 #include "core/job/settings.h"
 
-#define PRS_HOST_BYTES 64
+#define PRS_HOST_BYTES       64
+#define PRS_JOB_SECRET_BYTES 16
 
 /* Sent as bytes; every PE has the same byte order and layout. Padding is zero. */
 struct prs_identity {
@@ -16,14 +17,15 @@ struct prs_identity {
     uint64_t heap_bytes; /* of the user's part */
     uint64_t device, inode;
     int32_t pid, fd;
-    uint64_t heap;             /* its address, for PEs of the same process */
-    char host[PRS_HOST_BYTES]; /* the host's boot id */
+    uint64_t heap;                              /* its address, for PEs of the same process */
+    char host[PRS_HOST_BYTES];                  /* the host's boot id */
+    unsigned char secret[PRS_JOB_SECRET_BYTES]; /* random; PE 0's is the job's */
 };
 
-_Static_assert(sizeof(struct prs_identity) == 112, "no padding in what is sent");
+_Static_assert(sizeof(struct prs_identity) == 128, "no padding in what is sent");
 
-void prs_identity_fill(const struct prs_settings *settings, struct prs_heap *heap,
-                       struct prs_identity *out);
+enum perseus_status prs_identity_fill(const struct prs_settings *settings, struct prs_heap *heap,
+                                      const struct prs_log *log, struct prs_identity *out);
 /* Whether all PEs agree on version, heap size and pes_per_node; the message names the PE that
  * differs from PE 0. */
 enum perseus_status prs_identity_check(const struct prs_identity *all, int size,

@@ -9,12 +9,16 @@
 #include <pthread.h>
 
 #include "bootstrap/bootstrap.h"
+#include "core/job/identity.h"
 
 struct prs_job {
     struct prs_bootstrap *bootstrap; /* owned */
     const struct prs_log *log;
     pthread_mutex_t mutex; /* held during an allgather */
     bool is_broken;        /* a collective failed here: leave without goodbye */
+    /* The same in every PE and in no other job, from the first meeting on: tells what comes from
+     * the job's PEs from what anybody else sends to a fabric's port. */
+    unsigned char secret[PRS_JOB_SECRET_BYTES];
 };
 
 void prs_job_init(struct prs_job *job, struct prs_bootstrap *bootstrap, const struct prs_log *log);
