@@ -106,7 +106,7 @@ enum perseus_status prs_plugin_amo(struct prs_plugin *plugin, enum prs_side side
                                    const struct prs_abi_amo_bytes *bytes)
 {
     struct prs_amo amo;
-    if (!prs_amo_decode(verb->desc, bytes->element_bytes, target->value, target->compare, &amo)) {
+    if (!prs_amo_decode(verb, bytes->element_bytes, target->value, target->compare, &amo)) {
         return prs_fail(&plugin->log, PERSEUS_NOT_SUPPORTED,
                         "atomic %d on %d bytes toward PE %d is not known to this transport",
                         verb->desc, bytes->element_bytes, pe);
@@ -134,7 +134,7 @@ enum perseus_status prs_plugin_amo(struct prs_plugin *plugin, enum prs_side side
     if (pe == plugin->my_pe) {
         status = apply_here(plugin, &amo, &handle, target);
     } else if (staged) {
-        plugin->routes[side].links[pe].staged = true;
+        plugin->routes[side].peers[pe].staged = true;
         status = prs_staging_amo(plugin->stage, pe, (uint64_t)(uintptr_t)target->remote.pointer,
                                  &amo, target->return_pointer);
     } else {

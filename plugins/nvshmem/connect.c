@@ -17,14 +17,14 @@
 #define PERSEUS_AND_PROTOCOL PERSEUS_VERSION_STRING ", protocol 3"
 
 /* Exchanged first, and of one layout for ever: only between equals is the rest understood. */
-struct prs_identity {
+struct identity {
     uint64_t magic;
     uint32_t interface;
     char perseus[52];
 };
-_Static_assert(sizeof(struct prs_identity) == 64, "the same in all versions of Perseus");
+_Static_assert(sizeof(struct identity) == 64, "the same in all versions of Perseus");
 
-struct prs_hello_route {
+struct hello_route {
     uint32_t address_bytes; /* directly before the address, as prs_orderer_set_directory wants it */
     unsigned char address[PRS_ORDERER_ADDRESS_MAX];
     uint32_t ordering;
@@ -32,21 +32,29 @@ struct prs_hello_route {
     uint64_t scope; /* of the address: prs_caps.scope */
 };
 
-struct prs_hello {
+struct hello {
     uint32_t status; /* enum perseus_status of this PE's own start */
-    struct prs_hello_route routes[PRS_SIDE_COUNT];
+    struct hello_route routes[PRS_SIDE_COUNT];
     uint64_t stage_bytes; /* 0: nothing is staged */
     uint64_t stage_host;
-    uint32_t arena_bytes;
+    uint32_t arena_bytes; /* directly before the blob, as prs_staging_set_directory wants it */
     unsigned char arena[PRS_WINDOW_BLOB_MAX];
 };
 
-static enum perseus_status introduce_stage(struct prs_plugin *plugin, struct prs_hello *hello)
+static enum perseus_status introduce_stage(struct prs_plugin *plugin, struct hello *hello)
 {
     if (!prs_plugin_stages(plugin)) {
         return PERSEUS_OK;
     }
-    enum perseus_status status = prs_staging_create(plugin, plugin->stage_bytes, &plugin->stage);
+    const struct prs_staging_config config = {
+        .route = &plugin->routes[PRS_SIDE_PROXY],
+        .memory = &plugin->memory,
+        .cuda = plugin->cuda,
+        .log = &plugin->log,
+        .ring_bytes = plugin->stage_bytes,
+        .op_bytes_max = plugin->op_bytes_max,
+    };
+    enum perseus_status status = prs_staging_create(&config, &plugin->stage);
     if (status != PERSEUS_OK) {
         return status;
     }
@@ -54,29 +62,30 @@ static enum perseus_status introduce_stage(struct prs_plugin *plugin, struct prs
     status = prs_window_export(plugin->stage->window, hello->arena, &bytes);
     hello->arena_bytes = (uint32_t)bytes;
     hello->stage_bytes = plugin->stage_bytes;
-    hello->stage_host = plugin->stage_host;
+    hello->stage_host = plugin->memory.stage_host;
     return status;
 }
 
-static enum perseus_status introduce(struct prs_plugin *plugin, struct prs_hello *hello)
+static enum perseus_status introduce(struct prs_plugin *plugin, struct hello *hello)
 {
     for (int side = 0; side < PRS_SIDE_COUNT; side++) {
         struct prs_route *route = &plugin->routes[side];
-        struct prs_hello_route *out = &hello->routes[side];
-        enum perseus_status status = prs_route_start(
-            route, &plugin->settings, (uint32_t)plugin->my_pe, (uint32_t)plugin->n_pes);
+        struct hello_route *out = &hello->routes[side];
+        enum perseus_status status =
+            prs_route_start(route, &plugin->settings.link, (uint32_t)plugin->my_pe,
+                            (uint32_t)plugin->n_pes, plugin->host_fences);
         if (status != PERSEUS_OK) {
             return status;
         }
         size_t bytes = sizeof out->address;
-        status = prs_orderer_address(route->orderer, out->address, &bytes);
+        status = prs_orderer_address(route->link.orderer, out->address, &bytes);
         if (status != PERSEUS_OK) {
             return status;
         }
         out->address_bytes = (uint32_t)bytes;
-        out->ordering = route->ordering;
-        out->scope = route->fabric->caps.scope;
-        snprintf(out->provider, sizeof out->provider, "%s", route->fabric->caps.provider);
+        out->ordering = route->link.ordering;
+        out->scope = route->link.fabric->caps.scope;
+        snprintf(out->provider, sizeof out->provider, "%s", route->link.fabric->caps.provider);
     }
     return introduce_stage(plugin, hello);
 }
@@ -84,8 +93,8 @@ static enum perseus_status introduce(struct prs_plugin *plugin, struct prs_hello
 /* ---- judgement: against PE 0, so that every PE finds the same fault ---- */
 
 static enum perseus_status judge_identity(const struct prs_plugin *plugin,
-                                          const struct prs_identity *first,
-                                          const struct prs_identity *identity, int pe)
+                                          const struct identity *first,
+                                          const struct identity *identity, int pe)
 {
     if (identity->magic != IDENTITY_MAGIC || first->magic != IDENTITY_MAGIC) {
         return prs_fail(&plugin->log, PERSEUS_VERSION,
@@ -106,8 +115,8 @@ static enum perseus_status judge_identity(const struct prs_plugin *plugin,
 static enum perseus_status judge_routes(const struct prs_plugin *plugin, int pe)
 {
     for (int side = 0; side < PRS_SIDE_COUNT; side++) {
-        const struct prs_hello_route *first = &plugin->hellos[0].routes[side];
-        const struct prs_hello_route *route = &plugin->hellos[pe].routes[side];
+        const struct hello_route *first = &plugin->hellos[0].routes[side];
+        const struct hello_route *route = &plugin->hellos[pe].routes[side];
         if (first->ordering != route->ordering ||
             strncmp(first->provider, route->provider, sizeof first->provider) != 0) {
             return prs_fail(
@@ -128,7 +137,7 @@ static enum perseus_status judge_routes(const struct prs_plugin *plugin, int pe)
 
 static enum perseus_status judge(const struct prs_plugin *plugin, int pe)
 {
-    const struct prs_hello *first = &plugin->hellos[0], *hello = &plugin->hellos[pe];
+    const struct hello *first = &plugin->hellos[0], *hello = &plugin->hellos[pe];
     if (hello->status != PERSEUS_OK) {
         return pe == plugin->my_pe
                    ? (enum perseus_status)hello->status
@@ -170,9 +179,10 @@ static enum perseus_status gather(struct prs_plugin *plugin, struct prs_abi_boot
 
 static enum perseus_status identify(struct prs_plugin *plugin, struct prs_abi_bootstrap *bootstrap)
 {
-    struct prs_identity own = {
-        .magic = IDENTITY_MAGIC, .interface = plugin->interface, .perseus = PERSEUS_AND_PROTOCOL};
-    struct prs_identity *all = calloc((size_t)plugin->n_pes, sizeof *all);
+    struct identity own = {.magic = IDENTITY_MAGIC,
+                           .interface = (uint32_t)plugin->interface->major,
+                           .perseus = PERSEUS_AND_PROTOCOL};
+    struct identity *all = calloc((size_t)plugin->n_pes, sizeof *all);
     if (all == NULL) {
         return prs_fail(&plugin->log, PERSEUS_OUT_OF_MEMORY, "no memory for %d PEs", plugin->n_pes);
     }
@@ -184,7 +194,7 @@ static enum perseus_status identify(struct prs_plugin *plugin, struct prs_abi_bo
     return status;
 }
 
-static enum perseus_status exchange(struct prs_plugin *plugin, const struct prs_hello *hello,
+static enum perseus_status exchange(struct prs_plugin *plugin, const struct hello *hello,
                                     struct prs_abi_bootstrap *bootstrap)
 {
     enum perseus_status status = gather(plugin, bootstrap, hello, plugin->hellos, sizeof *hello);
@@ -192,19 +202,15 @@ static enum perseus_status exchange(struct prs_plugin *plugin, const struct prs_
         status = judge(plugin, pe);
     }
     for (int side = 0; side < PRS_SIDE_COUNT && status == PERSEUS_OK; side++) {
-        const struct prs_hello_route *first = &plugin->hellos[0].routes[side];
-        prs_orderer_set_directory(plugin->routes[side].orderer,
+        const struct hello_route *first = &plugin->hellos[0].routes[side];
+        prs_orderer_set_directory(plugin->routes[side].link.orderer,
                                   (const unsigned char *)&first->address_bytes, sizeof *hello);
     }
+    if (status == PERSEUS_OK && plugin->stage != NULL) {
+        prs_staging_set_directory(
+            plugin->stage, (const unsigned char *)&plugin->hellos[0].arena_bytes, sizeof *hello);
+    }
     return status;
-}
-
-enum perseus_status prs_plugin_import_arena(struct prs_plugin *plugin, int pe,
-                                            struct prs_window_remote **out)
-{
-    const struct prs_hello *hello = &plugin->hellos[pe];
-    return prs_window_import(plugin->routes[PRS_SIDE_PROXY].orderer, (uint32_t)pe, hello->arena,
-                             hello->arena_bytes, out);
 }
 
 enum perseus_status prs_plugin_connect(struct prs_plugin *plugin, int my_pe, int n_pes,
@@ -219,8 +225,9 @@ enum perseus_status prs_plugin_connect(struct prs_plugin *plugin, int my_pe, int
     }
     plugin->my_pe = my_pe;
     plugin->log.pe = my_pe;
+    plugin->memory.owner = (uint32_t)my_pe;
     plugin->hellos = calloc((size_t)n_pes, sizeof *plugin->hellos);
-    struct prs_hello *hello = calloc(1, sizeof *hello);
+    struct hello *hello = calloc(1, sizeof *hello);
     if (plugin->hellos == NULL || hello == NULL) {
         free(hello);
         return prs_fail(&plugin->log, PERSEUS_OUT_OF_MEMORY, "no memory for %d PEs", n_pes);

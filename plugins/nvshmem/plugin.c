@@ -6,7 +6,6 @@
 
 #include "base/env.h"
 #include "staging/cuda.h"
-#include "host/notice.h"
 #include "staging/stage.h"
 
 /* ---- what the user asked for ---- */
@@ -34,7 +33,6 @@ static enum perseus_status read_settings(struct prs_plugin *plugin)
     if (strcmp(plugin->settings.link.fabric, "libfabric") == 0) {
         plugin->settings.link.provider = provider_wanted(plugin);
     }
-    plugin->timeout_ns = plugin->settings.timeout_ms * UINT64_C(1000000);
     status = prs_env_u64(PRS_ENV_STAGE_BYTES, 1 << 16, 1 << 28, &plugin->log, &plugin->stage_bytes);
     if (status == PERSEUS_OK && (plugin->stage_bytes & (plugin->stage_bytes - 1)) != 0) {
         status = prs_fail(&plugin->log, PERSEUS_INVALID_ARGUMENT,
@@ -50,52 +48,71 @@ static enum perseus_status read_settings(struct prs_plugin *plugin)
 
 /* A fabric that may tear signals is one whose CPUs copy every message: then one more copy is cheaper than a
  * message of its own for every put and signal, and words are written whole. */
-static enum perseus_status decide_staging(struct prs_plugin *plugin, const struct prs_route *route)
+static enum perseus_status decide_staging(struct prs_plugin *plugin, const struct prs_link *link)
 {
     const char *text = prs_env_text(PRS_ENV_STAGE_HOST);
     if (strcmp(text, "auto") == 0) {
-        plugin->stage_host =
-            route->fabric->caps.signals_tear && route->ordering != PERSEUS_ORDERING_DRAIN;
+        plugin->memory.stage_host =
+            link->fabric->caps.signals_tear && link->ordering != PERSEUS_ORDERING_DRAIN;
         return PERSEUS_OK;
     }
     if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0) {
         return prs_fail(&plugin->log, PERSEUS_INVALID_ARGUMENT,
                         "PERSEUS_STAGE_HOST=\"%s\" is none of auto, 0 and 1", text);
     }
-    plugin->stage_host = text[0] == '1';
+    plugin->memory.stage_host = text[0] == '1';
     return PERSEUS_OK;
+}
+
+/* What follows for the links: staging's own words only grow and are waited for as such, so half-written
+ * they are merely late; and it reads "the tail has passed" as "all before it is here". */
+static void adapt_settings(struct prs_plugin *plugin)
+{
+    struct prs_link_settings *settings = &plugin->settings.link;
+    settings->whole_signals = settings->whole_signals && !plugin->memory.stage_host;
+    settings->immediate_signal = settings->immediate_signal && !prs_plugin_stages(plugin);
 }
 
 static enum perseus_status open_routes(struct prs_plugin *plugin)
 {
     enum perseus_status status = PERSEUS_OK;
     for (int side = 0; side < PRS_SIDE_COUNT && status == PERSEUS_OK; side++) {
-        status =
-            prs_route_init(&plugin->routes[side], plugin, (enum prs_side)side, &plugin->settings);
+        const struct prs_route_config config = {
+            .side = (enum prs_side)side,
+            .settings = &plugin->settings.link,
+            .log = &plugin->log,
+            .timeout_ns = plugin->settings.timeout_ms * UINT64_C(1000000),
+            .companion = &plugin->routes[PRS_SIDE_COUNT - 1 - side],
+        };
+        status = prs_route_init(&plugin->routes[side], &config);
+    }
+    const struct prs_route *route = &plugin->routes[PRS_SIDE_PROXY];
+    const struct prs_link *link = &route->link;
+    if (status == PERSEUS_OK) {
+        prs_log(&plugin->log, PERSEUS_LOG_INFO, "%s over %s, ordering %s: %s",
+                plugin->transport_name, link->fabric->caps.provider,
+                perseus_ordering_name(link->ordering), link->why);
+        status = decide_staging(plugin, link);
     }
     if (status != PERSEUS_OK) {
         return status;
     }
-    const struct prs_route *route = &plugin->routes[PRS_SIDE_PROXY];
-    enum perseus_status decided = decide_staging(plugin, route);
-    if (decided != PERSEUS_OK) {
-        return decided;
-    }
+    adapt_settings(plugin);
     /* What is staged is in order whatever the fabric does; vanilla waits all the same. */
-    bool is_natural = (plugin->stage_host && route->ordering != PERSEUS_ORDERING_DRAIN) ||
-                      prs_sequence_is_natural(route->ordering, &route->fabric->caps,
-                                              prs_route_has_records(route));
+    bool is_natural = (plugin->memory.stage_host && link->ordering != PERSEUS_ORDERING_DRAIN) ||
+                      prs_sequence_is_natural(link->ordering, &link->fabric->caps,
+                                              prs_route_has_records(route, &plugin->settings.link));
     plugin->offers_fence = !is_natural || plugin->takes_fences;
-    /* A host of interface 4.0 may not pass the device's fences on. */
-    plugin->host_fences = plugin->offers_fence && plugin->interface == 3;
-    plugin->op_bytes_max = route->fabric->caps.message_bytes_max;
+    plugin->host_fences = plugin->offers_fence && plugin->interface->passes_fences;
+    plugin->op_bytes_max = link->fabric->caps.message_bytes_max;
     if (plugin->op_bytes_max == 0 || plugin->op_bytes_max > UINT64_C(1) << 30) {
         plugin->op_bytes_max = UINT64_C(1) << 30;
     }
     return PERSEUS_OK;
 }
 
-enum perseus_status prs_plugin_create(const char *transport_name, uint32_t interface,
+enum perseus_status prs_plugin_create(const char *transport_name,
+                                      const struct prs_interface *interface,
                                       const struct prs_abi_cuda_table *cuda,
                                       const struct prs_log *log, struct prs_plugin **out)
 {
@@ -104,12 +121,14 @@ enum perseus_status prs_plugin_create(const char *transport_name, uint32_t inter
         return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for the transport");
     }
     plugin->log = *log;
-    plugin->clock = prs_clock_monotonic();
     plugin->transport_name = transport_name;
     plugin->interface = interface;
+    plugin->memory.log = &plugin->log;
+    plugin->memory.routes = plugin->routes;
     enum perseus_status status = read_settings(plugin);
     if (status == PERSEUS_OK) {
-        status = prs_cuda_create(cuda, &plugin->log, &plugin->cuda);
+        status =
+            prs_cuda_create(interface->has_cuda_table ? cuda : NULL, &plugin->log, &plugin->cuda);
     }
     if (status == PERSEUS_OK) {
         status = open_routes(plugin);
@@ -127,7 +146,7 @@ void prs_plugin_destroy(struct prs_plugin *plugin)
     if (plugin == NULL) {
         return;
     }
-    prs_memory_finish(plugin);
+    prs_memory_finish(&plugin->memory);
     prs_staging_destroy(plugin->stage);
     plugin->stage = NULL; /* what it still has under way is canceled with the routes */
     for (int side = 0; side < PRS_SIDE_COUNT; side++) {

@@ -1,31 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plugin.h: the transport behind both interface versions. interface3.c and interface4.c translate
- * the host's objects; everything here is version-neutral.
+ * plugin.h: the transport behind all interface versions: host/ translates the host's objects;
+ * everything here is version-neutral.
  *
- * Main path: entry.c negotiates -> plugin.c opens two routes (route.h) -> connect.c makes the PEs
- * know each other -> memory.c registers the heap -> transfer.c and atomic.c turn calls into
- * requests to the ordering engine. Device memory that the fabric cannot reach takes stage.h's way
- * instead.
+ * Main path: entry.c negotiates -> plugin.c opens two routes (route/) -> connect.c makes the PEs know
+ * each other -> registered.c registers the heap -> transfer.c and atomic.c turn calls into requests
+ * to the ordering engine. Memory that the fabric does not reach takes staging's way instead.
+ *
+ * Rooms, each using those before it: host, route, staging, and this folder.
  */
 #ifndef PRS_NVSHMEM_PLUGIN_H
 #define PRS_NVSHMEM_PLUGIN_H
 
-#include "host/abi.h"
+#include "core/job/settings.h"
 #include "host/amo.h"
-#include "route/memory.h"
-#include "route/route.h"
+#include "host/block.h"
+#include "route/piece.h"
 
 struct prs_cuda;
-struct prs_hello; /* connect.c */
+struct hello; /* connect.c */
 struct prs_staging;
 
 struct prs_plugin {
     struct prs_log log;
-    struct prs_clock clock;
     const char *transport_name; /* "libfabric" or "ibrc" */
-    uint32_t interface;         /* NVSHMEM's major: 3 or 4 */
-    uint64_t timeout_ns;
+    const struct prs_interface *interface;
     struct prs_settings settings;
     bool takes_fences; /* the user wants fence requests in any case */
     bool host_fences;  /* whether the host calls fence whenever its user does */
@@ -35,22 +34,22 @@ struct prs_plugin {
     struct prs_route routes[PRS_SIDE_COUNT];
     struct prs_memory memory;
     uint32_t seen_submitted, polled_submitted, polls; /* of the proxy thread's progress calls */
-    struct prs_hello *hellos;                         /* by PE */
+    struct hello *hellos;                             /* by PE */
     struct prs_cuda *cuda;                            /* NULL: no GPU, no device memory */
     uint64_t stage_bytes;
-    bool stage_host;           /* system memory is staged, too */
     struct prs_staging *stage; /* NULL: nothing needs staging */
 };
 
 /* plugin.c */
-enum perseus_status prs_plugin_create(const char *transport_name, uint32_t interface,
+enum perseus_status prs_plugin_create(const char *transport_name,
+                                      const struct prs_interface *interface,
                                       const struct prs_abi_cuda_table *cuda,
                                       const struct prs_log *log, struct prs_plugin **out);
 void prs_plugin_destroy(struct prs_plugin *plugin); /* NULL allowed */
 /* Whether anything may be staged. */
 static inline bool prs_plugin_stages(const struct prs_plugin *plugin)
 {
-    return plugin->cuda != NULL || plugin->stage_host;
+    return plugin->cuda != NULL || plugin->memory.stage_host;
 }
 /* The host's progress call: once per round of its proxy thread. */
 enum perseus_status prs_plugin_progress(struct prs_plugin *plugin);
@@ -59,9 +58,13 @@ enum perseus_status prs_plugin_progress(struct prs_plugin *plugin);
 enum perseus_status prs_plugin_connect(struct prs_plugin *plugin, int my_pe, int n_pes,
                                        struct prs_abi_bootstrap *bootstrap);
 
-/* Room for `out` is one of stage.h's peers; once, with the proxy route's lock held. */
-enum perseus_status prs_plugin_import_arena(struct prs_plugin *plugin, int pe,
-                                            struct prs_window_remote **out);
+/* callbacks.c: the calls of a plugin, which is the block's owner. */
+struct prs_calls prs_plugin_calls(const struct prs_plugin *plugin);
+
+/* registered.c: memory, as the host registers and releases it. */
+enum perseus_status prs_plugin_register(struct prs_plugin *plugin, void *buffer, size_t bytes,
+                                        bool local_only, unsigned char *out_blob);
+enum perseus_status prs_plugin_release(struct prs_plugin *plugin, const unsigned char *blob);
 
 /* transfer.c; `remote` is in the peer's address space. */
 enum perseus_status prs_plugin_rma(struct prs_plugin *plugin, enum prs_side side, int pe,
@@ -69,6 +72,18 @@ enum perseus_status prs_plugin_rma(struct prs_plugin *plugin, enum prs_side side
                                    const struct prs_abi_rma_memory *remote,
                                    const struct prs_abi_rma_memory *local,
                                    const struct prs_abi_rma_bytes *bytes);
+/* A checked piece of it; `what` is for messages. */
+enum perseus_status prs_plugin_piece(struct prs_plugin *plugin, int pe, const char *what,
+                                     const struct prs_abi_rma_memory *remote,
+                                     const struct prs_abi_rma_memory *local,
+                                     const struct prs_abi_rma_bytes *bytes, struct prs_piece *out);
+/* Whether it goes through host memory: the fabric does not reach one of its sides. */
+bool prs_plugin_is_staged(struct prs_plugin *plugin, enum prs_side side,
+                          const struct prs_piece *piece);
+/* `desc` is PUT, P, GET or G. */
+enum perseus_status prs_plugin_move(struct prs_plugin *plugin, enum prs_side side, int pe, int desc,
+                                    const struct prs_piece *piece, bool is_blocking);
+/* put_signal.c */
 enum perseus_status prs_plugin_put_signal(struct prs_plugin *plugin, enum prs_side side, int pe,
                                           const struct prs_abi_vector *remote,
                                           const struct prs_abi_vector *local,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* put_signal.c: interface 4.0's put_signal: any number of pieces, then a signal that none of them
  * may miss. */
-#include "transfer.h"
+#include "plugin.h"
 
 struct pieces { /* the host's three vectors, of one length */
     const struct prs_abi_rma_memory *remote, *local;
@@ -15,11 +15,10 @@ static size_t length(const struct prs_abi_vector *vector, size_t element_bytes)
 }
 
 static enum perseus_status read_piece(struct prs_plugin *plugin, int pe,
-                                      const struct pieces *pieces, size_t i,
-                                      struct prs_transfer *out)
+                                      const struct pieces *pieces, size_t i, struct prs_piece *out)
 {
-    return prs_transfer_check(plugin, pe, "put_signal", &pieces->remote[i], &pieces->local[i],
-                              &pieces->bytes[i], out);
+    return prs_plugin_piece(plugin, pe, "put_signal", &pieces->remote[i], &pieces->local[i],
+                            &pieces->bytes[i], out);
 }
 
 /* Plain puts, a fence, the signal. */
@@ -28,10 +27,10 @@ static enum perseus_status one_by_one(struct prs_plugin *plugin, enum prs_side s
                                       const struct prs_abi_amo_memory *signal)
 {
     for (size_t i = 0; i < pieces->count; i++) {
-        struct prs_transfer piece;
+        struct prs_piece piece;
         enum perseus_status status = read_piece(plugin, pe, pieces, i, &piece);
         if (status == PERSEUS_OK && piece.bytes > 0) {
-            status = prs_transfer_move(plugin, side, pe, PRS_ABI_PUT, &piece, false);
+            status = prs_plugin_move(plugin, side, pe, PRS_ABI_PUT, &piece, false);
         }
         if (status != PERSEUS_OK) {
             return status;
@@ -47,14 +46,14 @@ static enum perseus_status one_by_one(struct prs_plugin *plugin, enum prs_side s
 }
 
 /* One piece carries its signal: the engine orders just these two. */
-static enum perseus_status together(struct prs_route *route, int pe,
-                                    const struct prs_transfer *piece,
-                                    const struct prs_transfer *word, const struct prs_amo *amo)
+static enum perseus_status together(struct prs_plugin *plugin, struct prs_route *route, int pe,
+                                    const struct prs_piece *piece, const struct prs_piece *word,
+                                    const struct prs_amo *amo)
 {
     struct prs_request request;
     prs_route_lock(route);
     enum perseus_status status =
-        prs_transfer_request(route, pe, piece, PRS_REQUEST_PUT_SIGNAL, &request);
+        prs_piece_request(route, &plugin->memory, pe, piece, PRS_REQUEST_PUT_SIGNAL, &request);
     if (status == PERSEUS_OK) {
         status = prs_route_remote(route, (uint32_t)pe, &word->handle, &request.signal_remote);
     }
@@ -77,10 +76,11 @@ enum perseus_status prs_plugin_put_signal(struct prs_plugin *plugin, enum prs_si
 {
     const struct pieces pieces = {remote->begin, local->begin, bytes->begin,
                                   length(bytes, sizeof *pieces.bytes)};
+    const struct prs_abi_amo_verb verb = {.desc = signal_desc};
     struct prs_amo amo;
     if (length(remote, sizeof *pieces.remote) != pieces.count ||
         length(local, sizeof *pieces.local) != pieces.count ||
-        !prs_amo_decode(signal_desc, sizeof(uint64_t), signal->value, 0, &amo) || amo.fetch ||
+        !prs_amo_decode(&verb, sizeof(uint64_t), signal->value, 0, &amo) || amo.fetch ||
         (amo.op != PERSEUS_ATOMIC_SET && amo.op != PERSEUS_ATOMIC_ADD)) {
         return prs_fail(&plugin->log, PERSEUS_INVALID_ARGUMENT,
                         "put_signal toward PE %d with signal operation %d and lists of %zu pieces: "
@@ -88,10 +88,11 @@ enum perseus_status prs_plugin_put_signal(struct prs_plugin *plugin, enum prs_si
                         pe, signal_desc, pieces.count);
     }
     struct prs_route *route = &plugin->routes[side];
-    if (pieces.count != 1 || pe == plugin->my_pe || route->ordering == PERSEUS_ORDERING_DRAIN) {
+    if (pieces.count != 1 || pe == plugin->my_pe ||
+        route->link.ordering == PERSEUS_ORDERING_DRAIN) {
         return one_by_one(plugin, side, pe, &pieces, signal_desc, signal);
     }
-    struct prs_transfer piece, word = {.remote = signal->remote.pointer};
+    struct prs_piece piece, word = {.remote = signal->remote.pointer};
     enum perseus_status status = read_piece(plugin, pe, &pieces, 0, &piece);
     if (status == PERSEUS_OK) {
         status = prs_plugin_target(plugin, pe, "a signal", &signal->remote, sizeof(uint64_t),
@@ -100,9 +101,9 @@ enum perseus_status prs_plugin_put_signal(struct prs_plugin *plugin, enum prs_si
     if (status != PERSEUS_OK) {
         return status;
     }
-    if (piece.bytes == 0 || prs_transfer_is_staged(plugin, side, &piece)) {
+    if (piece.bytes == 0 || prs_plugin_is_staged(plugin, side, &piece)) {
         return one_by_one(plugin, side, pe, &pieces, signal_desc, signal);
     }
     status = prs_plugin_settle(plugin, side, pe, false);
-    return status == PERSEUS_OK ? together(route, pe, &piece, &word, &amo) : status;
+    return status == PERSEUS_OK ? together(plugin, route, pe, &piece, &word, &amo) : status;
 }

@@ -5,22 +5,22 @@
 
 static enum perseus_status quiet_staged(struct prs_plugin *plugin, enum prs_side side, int pe)
 {
-    struct prs_link *link = &plugin->routes[side].links[pe];
-    if (!link->staged) {
+    struct prs_route_peer *peer = &plugin->routes[side].peers[pe];
+    if (!peer->staged) {
         return PERSEUS_OK;
     }
     struct prs_route *proxy = &plugin->routes[PRS_SIDE_PROXY];
     prs_route_lock(proxy);
     enum perseus_status status = prs_staging_quiet(plugin->stage, pe);
     prs_route_unlock(proxy);
-    link->staged = status != PERSEUS_OK;
+    peer->staged = status != PERSEUS_OK;
     return status;
 }
 
 static enum perseus_status quiet_direct(struct prs_plugin *plugin, enum prs_side side, uint32_t pe)
 {
     struct prs_route *route = &plugin->routes[side];
-    if (pe != PRS_ORDER_ALL_PEERS && !route->links[pe].unsettled) {
+    if (pe != PRS_ORDER_ALL_PEERS && !route->peers[pe].unsettled) {
         return PERSEUS_OK;
     }
     prs_route_lock(route);
@@ -53,7 +53,7 @@ enum perseus_status prs_plugin_quiet(struct prs_plugin *plugin, enum prs_side si
 static enum perseus_status fence_one(struct prs_plugin *plugin, enum prs_side side, int pe)
 {
     struct prs_route *route = &plugin->routes[side];
-    if (route->links[pe].sequence.open == 0) {
+    if (route->peers[pe].sequence.open == 0) {
         return PERSEUS_OK;
     }
     prs_route_lock(route);
@@ -66,7 +66,7 @@ static enum perseus_status fence_one(struct prs_plugin *plugin, enum prs_side si
  * is staged is in order anyhow. Vanilla drains everything, whatever the PE. */
 enum perseus_status prs_plugin_fence(struct prs_plugin *plugin, enum prs_side side, int pe)
 {
-    if (plugin->routes[side].ordering == PERSEUS_ORDERING_DRAIN) {
+    if (plugin->routes[side].link.ordering == PERSEUS_ORDERING_DRAIN) {
         return prs_plugin_quiet(plugin, side, PRS_ABI_PE_ALL);
     }
     if (pe >= 0 && pe < plugin->n_pes) {

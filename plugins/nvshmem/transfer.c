@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* transfer.c: puts and gets: on this PE at once, as requests to a route's ordering engine, or
  * staged. */
-#include "transfer.h"
+#include "plugin.h"
 
 #include <string.h>
 
@@ -12,11 +12,10 @@ static bool is_get(int desc)
     return desc == PRS_ABI_GET || desc == PRS_ABI_G;
 }
 
-enum perseus_status prs_transfer_check(struct prs_plugin *plugin, int pe, const char *what,
-                                       const struct prs_abi_rma_memory *remote,
-                                       const struct prs_abi_rma_memory *local,
-                                       const struct prs_abi_rma_bytes *bytes,
-                                       struct prs_transfer *out)
+enum perseus_status prs_plugin_piece(struct prs_plugin *plugin, int pe, const char *what,
+                                     const struct prs_abi_rma_memory *remote,
+                                     const struct prs_abi_rma_memory *local,
+                                     const struct prs_abi_rma_bytes *bytes, struct prs_piece *out)
 {
     if (bytes->element_bytes < 0 ||
         bytes->elements > SIZE_MAX / ((size_t)bytes->element_bytes + 1)) {
@@ -29,8 +28,8 @@ enum perseus_status prs_transfer_check(struct prs_plugin *plugin, int pe, const 
     return prs_plugin_target(plugin, pe, what, remote, out->bytes, &out->handle, &out->offset);
 }
 
-bool prs_transfer_is_staged(struct prs_plugin *plugin, enum prs_side side,
-                            const struct prs_transfer *piece)
+bool prs_plugin_is_staged(struct prs_plugin *plugin, enum prs_side side,
+                          const struct prs_piece *piece)
 {
     if (piece->handle.kind == PRS_HANDLE_STAGED || plugin->stage == NULL) {
         return piece->handle.kind == PRS_HANDLE_STAGED;
@@ -42,65 +41,20 @@ bool prs_transfer_is_staged(struct prs_plugin *plugin, enum prs_side side,
     return device;
 }
 
-enum perseus_status prs_transfer_stray(struct prs_plugin *plugin, int pe, const void *local,
-                                       size_t bytes)
-{
-    return prs_fail(
-        &plugin->log, PERSEUS_OUT_OF_RANGE,
-        "transfer with PE %d: %zu bytes at %p are neither in the heap nor in a buffer given "
-        "to nvshmemx_buffer_register",
-        pe, bytes, local);
-}
-
 /* ---- direct ---- */
 
-static enum perseus_status find_local(struct prs_route *route, int pe,
-                                      const struct prs_transfer *piece, struct prs_request *request)
-{
-    const struct prs_chunk *chunk =
-        prs_memory_find(&route->plugin->memory, piece->local, piece->bytes);
-    if (chunk == NULL) {
-        return prs_transfer_stray(route->plugin, pe, piece->local, piece->bytes);
-    }
-    request->local = chunk->regions[route->side];
-    request->local_offset = (uintptr_t)piece->local - chunk->base;
-    return PERSEUS_OK;
-}
-
-static enum perseus_status address(struct prs_route *route, int pe,
-                                   const struct prs_transfer *piece, enum prs_request_kind kind,
-                                   struct prs_request *out)
-{
-    *out = (struct prs_request){
-        .kind = (uint8_t)kind,
-        .peer = (uint32_t)pe,
-        .token = PRS_ORDER_NO_TOKEN,
-        .remote_offset = piece->offset,
-        .bytes = piece->bytes,
-    };
-    return prs_route_remote(route, (uint32_t)pe, &piece->handle, &out->remote);
-}
-
-enum perseus_status prs_transfer_request(struct prs_route *route, int pe,
-                                         const struct prs_transfer *piece,
-                                         enum prs_request_kind kind, struct prs_request *out)
-{
-    enum perseus_status status = address(route, pe, piece, kind, out);
-    return status == PERSEUS_OK ? find_local(route, pe, piece, out) : status;
-}
-
-static enum perseus_status move_direct(struct prs_route *route, int pe, int desc,
-                                       const struct prs_transfer *piece, bool is_blocking)
+static enum perseus_status move_direct(struct prs_plugin *plugin, struct prs_route *route, int pe,
+                                       int desc, const struct prs_piece *piece, bool is_blocking)
 {
     struct prs_request request;
     enum perseus_status status;
     if (desc == PRS_ABI_P) { /* the value lies on the caller's stack */
-        status = address(route, pe, piece, PRS_REQUEST_PUT, &request);
+        status = prs_piece_address(route, pe, piece, PRS_REQUEST_PUT, &request);
         request.inline_source = piece->local;
         return status == PERSEUS_OK ? prs_route_submit(route, &request, PRS_CLASS_FLAG, 0) : status;
     }
-    status = prs_transfer_request(route, pe, piece,
-                                  is_get(desc) ? PRS_REQUEST_GET : PRS_REQUEST_PUT, &request);
+    status = prs_piece_request(route, &plugin->memory, pe, piece,
+                               is_get(desc) ? PRS_REQUEST_GET : PRS_REQUEST_PUT, &request);
     if (status != PERSEUS_OK) {
         return status;
     }
@@ -113,7 +67,7 @@ static enum perseus_status move_direct(struct prs_route *route, int pe, int desc
 /* ---- staged ---- */
 
 static enum perseus_status move_staged(struct prs_plugin *plugin, int pe, int desc,
-                                       const struct prs_transfer *piece, bool is_blocking)
+                                       const struct prs_piece *piece, bool is_blocking)
 {
     struct prs_staging *stage = plugin->stage;
     uint64_t there = (uint64_t)(uintptr_t)piece->remote;
@@ -136,7 +90,7 @@ static enum perseus_status move_staged(struct prs_plugin *plugin, int pe, int de
 /* ---- any ---- */
 
 static enum perseus_status move_here(struct prs_plugin *plugin, int desc,
-                                     const struct prs_transfer *piece, bool staged)
+                                     const struct prs_piece *piece, bool staged)
 {
     void *target = is_get(desc) ? piece->local : piece->remote;
     const void *source = is_get(desc) ? piece->remote : piece->local;
@@ -147,10 +101,10 @@ static enum perseus_status move_here(struct prs_plugin *plugin, int desc,
     return PERSEUS_OK;
 }
 
-enum perseus_status prs_transfer_move(struct prs_plugin *plugin, enum prs_side side, int pe,
-                                      int desc, const struct prs_transfer *piece, bool is_blocking)
+enum perseus_status prs_plugin_move(struct prs_plugin *plugin, enum prs_side side, int pe, int desc,
+                                    const struct prs_piece *piece, bool is_blocking)
 {
-    bool staged = prs_transfer_is_staged(plugin, side, piece);
+    bool staged = prs_plugin_is_staged(plugin, side, piece);
     struct prs_route *route = &plugin->routes[staged ? PRS_SIDE_PROXY : side];
     enum perseus_status status = prs_plugin_settle(plugin, side, pe, staged);
     if (status != PERSEUS_OK) {
@@ -160,10 +114,10 @@ enum perseus_status prs_transfer_move(struct prs_plugin *plugin, enum prs_side s
     if (pe == plugin->my_pe) {
         status = move_here(plugin, desc, piece, staged);
     } else if (staged) {
-        plugin->routes[side].links[pe].staged = true;
+        plugin->routes[side].peers[pe].staged = true;
         status = move_staged(plugin, pe, desc, piece, is_blocking);
     } else {
-        status = move_direct(route, pe, desc, piece, is_blocking);
+        status = move_direct(plugin, route, pe, desc, piece, is_blocking);
     }
     prs_route_unlock(route);
     return status;
@@ -179,11 +133,11 @@ enum perseus_status prs_plugin_rma(struct prs_plugin *plugin, enum prs_side side
         return prs_fail(&plugin->log, PERSEUS_NOT_SUPPORTED,
                         "transfer %d toward PE %d is not known to this transport", verb->desc, pe);
     }
-    struct prs_transfer piece;
-    enum perseus_status status = prs_transfer_check(
+    struct prs_piece piece;
+    enum perseus_status status = prs_plugin_piece(
         plugin, pe, is_get(verb->desc) ? "a get" : "a put", remote, local, bytes, &piece);
     if (status != PERSEUS_OK || piece.bytes == 0) {
         return status;
     }
-    return prs_transfer_move(plugin, side, pe, verb->desc, &piece, verb->is_nbi == 0);
+    return prs_plugin_move(plugin, side, pe, verb->desc, &piece, verb->is_nbi == 0);
 }

@@ -63,7 +63,8 @@ static enum perseus_status open_link(struct prs_channel *channel,
                                      const struct prs_settings *settings, int rank,
                                      const struct prs_heap *heap)
 {
-    enum perseus_status status = prs_link_open(&channel->link, &settings->link, NULL, channel->log);
+    enum perseus_status status =
+        prs_link_open(&channel->link, &settings->link, PERSEUS_LOG_ERROR, channel->log);
     if (status == PERSEUS_OK) {
         status = prs_link_resolve(&channel->link, &settings->link);
     }

@@ -167,6 +167,9 @@ struct prs_fabric_config {
     bool want_atomics; /* asking can cost order: the back end weighs it and reports what it got */
     uint64_t unordered_mask; /* loopback only: order bits NOT to grant (tests) */
     uint64_t ungranted_mask; /* loopback only: PRS_UNGRANT_* bits */
+    /* Of the line that says why a peer was lost: whoever names that peer in words of its own may want
+     * it as a detail. 0: an error. */
+    enum perseus_log_level loss_level;
     const struct prs_log *log;
     struct prs_clock clock;
 };

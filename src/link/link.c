@@ -4,7 +4,7 @@
 #include "fabric/registry.h"
 
 enum perseus_status prs_link_open(struct prs_link *link, const struct prs_link_settings *settings,
-                                  const struct prs_log *fabric_log, const struct prs_log *log)
+                                  enum perseus_log_level loss_level, const struct prs_log *log)
 {
     *link = (struct prs_link){.log = log};
     const struct prs_fabric_ops *ops = NULL;
@@ -17,7 +17,8 @@ enum perseus_status prs_link_open(struct prs_link *link, const struct prs_link_s
         .bind = settings->bind,
         .memory_kinds = PRS_MEMORY_HOST,
         .want_atomics = settings->native_atomics,
-        .log = fabric_log != NULL ? fabric_log : log,
+        .loss_level = loss_level,
+        .log = log,
         .clock = prs_clock_monotonic(),
     };
     struct prs_fabric *fabric = NULL;

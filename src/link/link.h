@@ -40,9 +40,9 @@ struct prs_link_end {
     void *context;
 };
 
-/* `log` outlives the link; `fabric_log` too, which gets the fabric's own messages (NULL: log). */
+/* `log` outlives the link. `loss_level`: see prs_fabric_config. */
 enum perseus_status prs_link_open(struct prs_link *link, const struct prs_link_settings *settings,
-                                  const struct prs_log *fabric_log, const struct prs_log *log);
+                                  enum perseus_log_level loss_level, const struct prs_log *log);
 enum perseus_status prs_link_resolve(struct prs_link *link,
                                      const struct prs_link_settings *settings);
 enum perseus_status prs_link_start(struct prs_link *link, const struct prs_link_settings *settings,

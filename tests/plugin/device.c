@@ -55,7 +55,7 @@ static size_t step_bytes(struct host_pe *pe, size_t offset, const unsigned char 
     if (in_heap(pe, local)) {
         bytes = least(bytes, HOST_CHUNK_BYTES - (size_t)(local - pe->heap) % HOST_CHUNK_BYTES);
     }
-    return least(bytes, (size_t)pe->parts.fields->max_op_bytes);
+    return least(bytes, (size_t)pe->fields->max_op_bytes);
 }
 
 static int transfer(struct host_pe *pe, bool proxy, int desc, int target, size_t offset,
@@ -135,11 +135,7 @@ static int amo(struct host_pe *pe, int target, int desc, size_t offset, int byte
         .compare = compare,
         .return_handle = result != NULL ? blob(pe, pe->rank, 0) : NULL,
     };
-    int failed =
-        host_amo(pe, target,
-                 (struct prs_abi_amo_verb){
-                     .desc = desc, .is_fetch = GARBAGE, .is_value = GARBAGE, .is_cmp = GARBAGE},
-                 &memory, (struct prs_abi_amo_bytes){.name_type = GARBAGE, .element_bytes = bytes});
+    int failed = host_amo(pe, target, desc, false, &memory, bytes);
     memset(&memory, 0xa5, sizeof memory);
     return failed;
 }
@@ -171,9 +167,8 @@ int device_fetch(struct host_pe *pe, int target, int desc, size_t offset, int by
 
 int device_fence(struct host_pe *pe)
 {
-    bool lost = pe->interface->major == 4 && pe->spec->drops_fences;
-    return lost || !pe->interface->has_fence(pe) ? 0
-                                                 : for_all(pe, true, false, pe->interface->fence);
+    bool lost = !pe->interface->passes_fences && pe->spec->drops_fences;
+    return lost || !host_has_fence(pe) ? 0 : for_all(pe, true, false, host_fence);
 }
 
 int device_quiet(struct host_pe *pe)
@@ -181,8 +176,8 @@ int device_quiet(struct host_pe *pe)
     return for_all(pe, true, true, host_quiet);
 }
 
-static int put_signal4(struct host_pe *pe, int target, size_t offset, const void *local,
-                       size_t bytes, struct prs_abi_amo_memory *signal, int signal_desc)
+static int put_signal(struct host_pe *pe, int target, size_t offset, const void *local,
+                      size_t bytes, struct prs_abi_amo_memory *signal, int signal_desc)
 {
     struct prs_abi_rma_memory there[8], here[8];
     struct prs_abi_rma_bytes sizes[8];
@@ -205,8 +200,7 @@ static int put_signal4(struct host_pe *pe, int target, size_t offset, const void
                                     here + 8};
     struct prs_abi_vector lengths = {count > 0 ? sizes : NULL, count > 0 ? sizes + count : NULL,
                                      sizes + 8};
-    int failed =
-        pe->interface->put_signal(pe, target, &remote, &source, &lengths, signal_desc, signal);
+    int failed = host_put_signal(pe, target, &remote, &source, &lengths, signal_desc, signal);
     memset(there, 0xa5, sizeof there);
     memset(here, 0xa5, sizeof here);
     memset(sizes, 0xa5, sizeof sizes);
@@ -216,10 +210,10 @@ static int put_signal4(struct host_pe *pe, int target, size_t offset, const void
 int device_put_signal(struct host_pe *pe, int target, size_t offset, const void *local,
                       size_t bytes, size_t signal, uint64_t value, int signal_desc)
 {
-    if (pe->interface->major == 4) {
+    if (pe->interface->put_signal_at != 0) {
         struct prs_abi_amo_memory memory = {.remote = remote_at(pe, target, signal),
                                             .value = value};
-        int failed = put_signal4(pe, target, offset, local, bytes, &memory, signal_desc);
+        int failed = put_signal(pe, target, offset, local, bytes, &memory, signal_desc);
         memset(&memory, 0xa5, sizeof memory);
         return failed;
     }
@@ -286,7 +280,7 @@ int user_p(struct host_pe *pe, int target, size_t offset, uint64_t value, int by
 
 int user_fence(struct host_pe *pe)
 {
-    return pe->interface->has_fence(pe) ? for_all(pe, false, true, pe->interface->fence) : 0;
+    return host_has_fence(pe) ? for_all(pe, false, true, host_fence) : 0;
 }
 
 int user_quiet(struct host_pe *pe)

@@ -66,8 +66,8 @@ static void test_init_refuses(void **state)
 {
     (void)state;
     ears_clean_environment();
-    refuse(FILE_3, 70000, WORDS("7.0", "3.0", "4.0"));
-    refuse(FILE_4, 50000, WORDS("5.0", "3.0", "4.0"));
+    refuse(FILE_3, 80000, WORDS("8.0", "3.0 to 7.0", "NVSHMEM 3.3 to 3.8"));
+    refuse(FILE_4, 20000, WORDS("2.0", "3.0 to 7.0"));
     setenv("PERSEUS_PROVIDER", "nonsense", 1);
     refuse(FILE_3, 30000, WORDS("libfabric has no provider 'nonsense' here; there are: "));
     unsetenv("PERSEUS_PROVIDER");
@@ -255,7 +255,7 @@ static void test_locked_memory_limit_is_named(void **state)
                                    .version = 30000,
                                    .n_pes = 2,
                                    .prepare = enter,
-                                   .cuda = &fake_cuda_table,
+                                   .cuda = fake_cuda_table(4),
                                    .memory = &fake_cuda_memory,
                                    .body = ears_nothing};
     struct rlimit before, low;

@@ -219,7 +219,22 @@ static void push(struct stream *stream, struct work work)
     pthread_mutex_unlock(&stream->lock);
 }
 
-/* ---- the driver's functions ---- */
+/* ---- the driver's functions, under their names in the library ---- */
+
+PRS_PUBLIC int cuPointerGetAttribute(void *out, int attribute, uintptr_t pointer);
+PRS_PUBLIC int cuCtxGetCurrent(void **out);
+PRS_PUBLIC int cuCtxSetCurrent(void *context);
+PRS_PUBLIC int cuStreamCreate(void **out, unsigned flags);
+PRS_PUBLIC int cuStreamDestroy_v2(void *handle);
+PRS_PUBLIC int cuStreamSynchronize(void *handle);
+PRS_PUBLIC int cuEventCreate(void **out, unsigned flags);
+PRS_PUBLIC int cuEventDestroy_v2(void *event);
+PRS_PUBLIC int cuEventRecord(void *handle, void *stream);
+PRS_PUBLIC int cuEventQuery(void *handle);
+PRS_PUBLIC int cuMemcpyAsync(uintptr_t target, uintptr_t source, size_t bytes, void *stream);
+PRS_PUBLIC int cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags);
+PRS_PUBLIC int cuMemHostUnregister(void *memory);
+PRS_PUBLIC int cuGetErrorString(int error, const char **out);
 
 static bool in_context(void)
 {
@@ -229,7 +244,7 @@ static bool in_context(void)
     return current != NULL;
 }
 
-static int pointer_get_attribute(void *out, int attribute, uintptr_t pointer)
+int cuPointerGetAttribute(void *out, int attribute, uintptr_t pointer)
 {
     struct area area;
     if (attribute != 2 || !find_area((void *)pointer, &area)) {
@@ -239,19 +254,19 @@ static int pointer_get_attribute(void *out, int attribute, uintptr_t pointer)
     return READY;
 }
 
-static int context_get(void **out)
+int cuCtxGetCurrent(void **out)
 {
     *out = current;
     return READY;
 }
 
-static int context_set(void *context)
+int cuCtxSetCurrent(void *context)
 {
     current = context;
     return READY;
 }
 
-static int stream_create(void **out, unsigned flags)
+int cuStreamCreate(void **out, unsigned flags)
 {
     if (!in_context() || flags != 1) {
         return INVALID;
@@ -265,7 +280,7 @@ static int stream_create(void **out, unsigned flags)
     return READY;
 }
 
-static int stream_synchronize(void *handle)
+int cuStreamSynchronize(void *handle)
 {
     struct stream *stream = handle;
     pthread_mutex_lock(&stream->lock);
@@ -276,7 +291,7 @@ static int stream_synchronize(void *handle)
     return READY;
 }
 
-static int stream_destroy(void *handle)
+int cuStreamDestroy_v2(void *handle)
 {
     struct stream *stream = handle;
     pthread_mutex_lock(&stream->lock);
@@ -290,19 +305,19 @@ static int stream_destroy(void *handle)
     return READY;
 }
 
-static int event_create(void **out, unsigned flags)
+int cuEventCreate(void **out, unsigned flags)
 {
     *out = in_context() && flags == 2 ? calloc(1, sizeof(struct event)) : NULL;
     return *out != NULL ? READY : INVALID;
 }
 
-static int event_destroy(void *event)
+int cuEventDestroy_v2(void *event)
 {
     free(event);
     return READY;
 }
 
-static int event_record(void *handle, void *stream)
+int cuEventRecord(void *handle, void *stream)
 {
     struct event *event = handle;
     if (!in_context()) {
@@ -313,13 +328,13 @@ static int event_record(void *handle, void *stream)
     return READY;
 }
 
-static int event_query(void *handle)
+int cuEventQuery(void *handle)
 {
     struct event *event = handle;
     return atomic_load(&event->reached) == atomic_load(&event->recorded) ? READY : NOT_READY;
 }
 
-static int copy_async(uintptr_t target, uintptr_t source, size_t bytes, void *stream)
+int cuMemcpyAsync(uintptr_t target, uintptr_t source, size_t bytes, void *stream)
 {
     struct area to, from;
     bool to_known = find_area((void *)target, &to), from_known = find_area((void *)source, &from);
@@ -335,7 +350,7 @@ static int copy_async(uintptr_t target, uintptr_t source, size_t bytes, void *st
     return READY;
 }
 
-static int host_register(void *memory, size_t bytes, unsigned flags)
+int cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags)
 {
     if (atomic_load(&refuse) || !in_context() || flags != 1) {
         return INVALID;
@@ -344,13 +359,13 @@ static int host_register(void *memory, size_t bytes, unsigned flags)
     return READY;
 }
 
-static int host_unregister(void *memory)
+int cuMemHostUnregister(void *memory)
 {
     remove_area(memory);
     return READY;
 }
 
-static int error_string(int error, const char **out)
+int cuGetErrorString(int error, const char **out)
 {
     *out = error == INVALID ? "invalid argument" : "some error";
     return READY;
@@ -363,20 +378,20 @@ static int get_proc_address(const char *name, void **out, int version, uint64_t 
         const char *name;
         void *function;
     } rows[] = {
-        {"cuPointerGetAttribute", (void *)pointer_get_attribute},
-        {"cuCtxGetCurrent", (void *)context_get},
-        {"cuCtxSetCurrent", (void *)context_set},
-        {"cuStreamCreate", (void *)stream_create},
-        {"cuStreamDestroy", (void *)stream_destroy},
-        {"cuStreamSynchronize", (void *)stream_synchronize},
-        {"cuEventCreate", (void *)event_create},
-        {"cuEventDestroy", (void *)event_destroy},
-        {"cuEventRecord", (void *)event_record},
-        {"cuEventQuery", (void *)event_query},
-        {"cuMemcpyAsync", (void *)copy_async},
-        {"cuMemHostRegister", (void *)host_register},
-        {"cuMemHostUnregister", (void *)host_unregister},
-        {"cuGetErrorString", (void *)error_string},
+        {"cuPointerGetAttribute", (void *)cuPointerGetAttribute},
+        {"cuCtxGetCurrent", (void *)cuCtxGetCurrent},
+        {"cuCtxSetCurrent", (void *)cuCtxSetCurrent},
+        {"cuStreamCreate", (void *)cuStreamCreate},
+        {"cuStreamDestroy", (void *)cuStreamDestroy_v2},
+        {"cuStreamSynchronize", (void *)cuStreamSynchronize},
+        {"cuEventCreate", (void *)cuEventCreate},
+        {"cuEventDestroy", (void *)cuEventDestroy_v2},
+        {"cuEventRecord", (void *)cuEventRecord},
+        {"cuEventQuery", (void *)cuEventQuery},
+        {"cuMemcpyAsync", (void *)cuMemcpyAsync},
+        {"cuMemHostRegister", (void *)cuMemHostRegister_v2},
+        {"cuMemHostUnregister", (void *)cuMemHostUnregister},
+        {"cuGetErrorString", (void *)cuGetErrorString},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(rows[i].name, name) == 0 && version >= 12000) {
@@ -388,5 +403,19 @@ static int get_proc_address(const char *name, void **out, int version, uint64_t 
     return INVALID;
 }
 
-const struct prs_abi_cuda_table fake_cuda_table = {
+/* From interface 6.0 on this place belongs to other functions of the driver. */
+static int not_get_proc_address(void)
+{
+    fault("a call through a table whose places mean something else");
+    return INVALID;
+}
+
+static const struct prs_abi_cuda_table table = {
     .entry = {[PRS_ABI_CUDA_GET_PROC_ADDRESS] = (void *)get_proc_address}};
+static const struct prs_abi_cuda_table other_table = {
+    .entry = {[PRS_ABI_CUDA_GET_PROC_ADDRESS] = (void *)not_get_proc_address}};
+
+const struct prs_abi_cuda_table *fake_cuda_table(int major)
+{
+    return major <= 5 ? &table : &other_table;
+}

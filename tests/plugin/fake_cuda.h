@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_cuda.h: enough of the CUDA driver to test staging on a machine without a GPU.
+ * fake_cuda.h: enough of the CUDA driver to test staging on a machine without a GPU. It is a library
+ * with the driver's SONAME, which is how transports find it without a table.
  *
  * Device memory is not readable or writable at its own address: touching it from the CPU is a
  * crash, as it should be; tests look through a second mapping, as GPU threads would. Streams are
@@ -10,15 +11,17 @@
 #ifndef FAKE_CUDA_H
 #define FAKE_CUDA_H
 
+#include "base/export.h"
 #include "host.h"
 
-extern const struct prs_abi_cuda_table fake_cuda_table;
-extern const struct host_memory fake_cuda_memory;
+/* What a host of interface `major` hands to init. */
+PRS_PUBLIC const struct prs_abi_cuda_table *fake_cuda_table(int major);
+PRS_PUBLIC extern const struct host_memory fake_cuda_memory;
 
 /* A PE's user thread calls it first: NVSHMEM makes a context current before it loads a transport.
  */
-void fake_cuda_enter(void);
+PRS_PUBLIC void fake_cuda_enter(void);
 /* Makes every later page-locking fail, or not. */
-void fake_cuda_refuse_pinning(bool refuse);
+PRS_PUBLIC void fake_cuda_refuse_pinning(bool refuse);
 
 #endif

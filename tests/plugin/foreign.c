@@ -7,13 +7,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "host/abi3.h"
-#include "host/abi4.h"
+#include "host/interface.h"
 #include "base/export.h"
 
-union object {
-    struct prs_abi3_transport v3;
-    struct prs_abi4_transport v4;
+struct object {
+    const struct prs_interface *interface;
+    _Alignas(16) unsigned char host[PRS_INTERFACE_BYTES_MAX];
 };
 
 static void take_time(void)
@@ -47,9 +46,14 @@ static int release_mem_handle(unsigned char *handle, void *t)
     return handle[0] != 1;
 }
 
+static struct object *object_of(void *t)
+{
+    return (struct object *)(void *)((char *)t - offsetof(struct object, host));
+}
+
 static int finalize(void *t)
 {
-    free(t);
+    free(object_of(t));
     return 0;
 }
 
@@ -66,8 +70,9 @@ static int rma(void *t, int pe, struct prs_abi_rma_verb verb, struct prs_abi_rma
     return 0;
 }
 
-static int amo(void *t, int pe, void *unused, struct prs_abi_amo_verb verb,
-               struct prs_abi_amo_memory *target, struct prs_abi_amo_bytes bytes, int channel)
+static int amo_from_6(void *t, int pe, void *unused, struct prs_abi_amo_verb verb,
+                      struct prs_abi_amo_memory *target, struct prs_abi_amo_bytes bytes,
+                      int channel)
 {
     (void)t;
     (void)pe;
@@ -79,6 +84,13 @@ static int amo(void *t, int pe, void *unused, struct prs_abi_amo_verb verb,
     /* Release pairs with the harness's acquire loads. */
     __atomic_store_n((uint64_t *)target->remote.pointer, target->value, __ATOMIC_RELEASE);
     return 0;
+}
+
+static int amo_to_5(void *t, int pe, void *unused, struct prs_abi_amo_verb16 verb,
+                    struct prs_abi_amo_memory *target, struct prs_abi_amo_bytes bytes, int channel)
+{
+    const struct prs_abi_amo_verb wide = {.desc = verb.desc};
+    return amo_from_6(t, pe, unused, wide, target, bytes, channel);
 }
 
 static int quiet(void *t, int pe, int channel)
@@ -95,82 +107,114 @@ static int progress(void *t)
     return 0;
 }
 
-static int connect3(void *t, int *devices, int n_devices)
+static int meet(void *t)
 {
-    (void)devices;
-    (void)n_devices;
-    struct prs_abi_bootstrap *bootstrap = ((union object *)t)->v3.fields.bootstrap;
+    struct object *object = object_of(t);
+    struct prs_abi_bootstrap *bootstrap = prs_interface_fields(object->interface, t)->bootstrap;
     return bootstrap->barrier(bootstrap);
 }
 
-static int fence3(void *t, int pe, int is_proxy)
+static int connect_to_3(void *t, int *devices, int n_devices)
 {
-    take_time();
-    return quiet(t, pe, is_proxy);
+    (void)devices;
+    (void)n_devices;
+    return meet(t);
 }
 
-static int connect4(void *t, int *devices, int n_devices, int *out_qps, int n_qps)
+static int connect_from_4(void *t, int *devices, int n_devices, int *out_qps, int n_qps)
 {
     (void)devices;
     (void)n_devices;
     (void)out_qps;
     (void)n_qps;
-    struct prs_abi_bootstrap *bootstrap = ((union object *)t)->v4.fields.bootstrap;
-    return bootstrap->barrier(bootstrap);
+    return meet(t);
 }
 
-static int fence4(void *t, int pe, int qp, int is_multi)
+static int fence_to_3(void *t, int pe, int is_proxy)
+{
+    take_time();
+    return quiet(t, pe, is_proxy);
+}
+
+static int fence_from_4(void *t, int pe, int qp, int is_multi)
 {
     (void)is_multi;
-    return fence3(t, pe, qp);
+    return fence_to_3(t, pe, qp);
 }
 
-static int put_signal(void *t, int pe, struct prs_abi_rma_verb verb, struct prs_abi_vector *remote,
-                      struct prs_abi_vector *local, struct prs_abi_vector *bytes,
-                      struct prs_abi_amo_verb signal_verb, struct prs_abi_amo_memory *signal,
-                      struct prs_abi_amo_bytes signal_bytes, int qp)
+static int put_signal_from_6(void *t, int pe, struct prs_abi_rma_verb verb,
+                             struct prs_abi_vector *remote, struct prs_abi_vector *local,
+                             struct prs_abi_vector *bytes, struct prs_abi_amo_verb signal_verb,
+                             struct prs_abi_amo_memory *signal,
+                             struct prs_abi_amo_bytes signal_bytes, int qp)
 {
     const struct prs_abi_rma_bytes *piece = bytes->begin;
     for (size_t i = 0; piece + i < (const struct prs_abi_rma_bytes *)bytes->end; i++) {
         rma(t, pe, verb, (struct prs_abi_rma_memory *)remote->begin + i,
             (struct prs_abi_rma_memory *)local->begin + i, piece[i], qp);
     }
-    return fence4(t, pe, qp, 0) + amo(t, pe, NULL, signal_verb, signal, signal_bytes, qp);
+    return fence_from_4(t, pe, qp, 0) +
+           amo_from_6(t, pe, NULL, signal_verb, signal, signal_bytes, qp);
 }
 
-PRS_PUBLIC int nvshmemt_init(void **out, const struct prs_abi_cuda_table *cuda, int api_version);
-
-int nvshmemt_init(void **out, const struct prs_abi_cuda_table *cuda, int api_version)
+static int put_signal_to_5(void *t, int pe, struct prs_abi_rma_verb verb,
+                           struct prs_abi_vector *remote, struct prs_abi_vector *local,
+                           struct prs_abi_vector *bytes, struct prs_abi_amo_verb16 signal_verb,
+                           struct prs_abi_amo_memory *signal, struct prs_abi_amo_bytes signal_bytes,
+                           int qp)
 {
-    (void)cuda;
-    union object *t = calloc(1, sizeof *t);
-    if (t == NULL) {
-        return PRS_ABI_OUT_OF_MEMORY;
-    }
-    bool is_4 = api_version / 10000 == 4;
-    const struct prs_abi_parts parts = is_4 ? prs_abi4_parts(&t->v4) : prs_abi3_parts(&t->v3);
-    t->v3.api_version = api_version;
-    *parts.fields = (struct prs_abi_fields){.attr = PRS_ABI_ATTR_CONNECTED,
-                                            .atomics_complete_on_quiet = true,
-                                            .is_successfully_initialized = true};
-    *parts.head = (struct prs_abi_ops_head){
+    const struct prs_abi_amo_verb wide = {.desc = signal_verb.desc};
+    return put_signal_from_6(t, pe, verb, remote, local, bytes, wide, signal, signal_bytes, qp);
+}
+
+static void fill(struct object *object)
+{
+    const struct prs_interface *interface = object->interface;
+    struct prs_abi_ops_head *head = prs_interface_head(interface, object->host);
+    *prs_interface_fields(interface, object->host) =
+        (struct prs_abi_fields){.attr = PRS_ABI_ATTR_CONNECTED,
+                                .atomics_complete_on_quiet = true,
+                                .is_successfully_initialized = true};
+    *head = (struct prs_abi_ops_head){
         .can_reach_peer = can_reach_peer,
         .get_mem_handle = get_mem_handle,
         .release_mem_handle = release_mem_handle,
         .finalize = finalize,
         .progress = progress,
         .rma = rma,
-        .amo = amo,
         .quiet = quiet,
     };
-    if (is_4) {
-        parts.head->connect_endpoints.v4 = connect4;
-        parts.head->fence.v4 = fence4;
-        t->v4.put_signal = put_signal;
+    if (interface->major == 3) {
+        head->connect_endpoints.to_3 = connect_to_3;
+        head->fence.to_3 = fence_to_3;
     } else {
-        parts.head->connect_endpoints.v3 = connect3;
-        parts.head->fence.v3 = fence3;
+        head->connect_endpoints.from_4 = connect_from_4;
+        head->fence.from_4 = fence_from_4;
     }
-    *out = t;
+    union prs_abi_op_put_signal *signal = prs_interface_put_signal(interface, object->host);
+    if (interface->major >= 6) {
+        head->amo.from_6 = amo_from_6;
+        signal->from_6 = put_signal_from_6;
+    } else {
+        head->amo.to_5 = amo_to_5;
+        if (signal != NULL) {
+            signal->to_5 = put_signal_to_5;
+        }
+    }
+}
+
+PRS_PUBLIC int nvshmemt_init(void **out, const void *cuda, int api_version);
+
+int nvshmemt_init(void **out, const void *cuda, int api_version)
+{
+    (void)cuda;
+    struct object *object = calloc(1, sizeof *object);
+    if (object == NULL) {
+        return PRS_ABI_OUT_OF_MEMORY;
+    }
+    object->interface = prs_interface_find(api_version / 10000);
+    prs_interface_start(object->host)->api_version = api_version;
+    fill(object);
+    *out = object->host;
     return PRS_ABI_SUCCESS;
 }

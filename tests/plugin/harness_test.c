@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* harness_test.c: the whole contract against the built files, both interfaces, every ordering mode,
+/* harness_test.c: the whole contract against the built files, all interfaces, every ordering mode,
  * over fabrics that reorder and refuse all that they may. Arguments: a lane (see lanes), and
  * optionally a seed and one of the works. */
 #include <dlfcn.h>
@@ -92,9 +92,9 @@ static int run_lane(const struct lane *lane, uint64_t seed, const char *only)
         if (only != NULL && strcmp(only, works[i].name) != 0) {
             continue;
         }
-        for (int major = 3; major <= 4; major++) {
-            if (lane->processes && i % 2 == (size_t)major % 2) {
-                continue; /* real providers take a second to start: one interface each will do */
+        for (int major = PRS_INTERFACE_FIRST; major <= PRS_INTERFACE_LAST; major++) {
+            if (lane->processes && (i + (size_t)major) % 5 > 1) {
+                continue; /* real providers take a second to start: two interfaces each will do */
             }
             struct traffic traffic = {
                 .seed = seed,
@@ -104,14 +104,13 @@ static int run_lane(const struct lane *lane, uint64_t seed, const char *only)
                               strcmp(lane->ordering, "fifo") == 0,
             };
             const struct host_spec spec = {
-                .file =
-                    major == 3 ? "nvshmem_transport_libfabric.so.3" : "nvshmem_transport_ibrc.so.4",
+                .file = host_file(major),
                 .version = major * 10000,
                 .n_pes = 3,
                 .processes = lane->processes,
                 .drops_fences = true,
                 .prepare = lane->device ? enter : NULL,
-                .cuda = lane->device ? &fake_cuda_table : NULL,
+                .cuda = lane->device ? fake_cuda_table(major) : NULL,
                 .memory = lane->device ? &fake_cuda_memory : NULL,
                 .body = works[i].body,
                 .argument = &traffic,

@@ -238,6 +238,15 @@ static void unload(void *library)
 
 typedef int (*init_fn)(void **out, const struct prs_abi_cuda_table *cuda, int version);
 
+const char *host_file(int major)
+{
+    static const char *const files[] = {
+        "nvshmem_transport_libfabric.so.3", "nvshmem_transport_ibrc.so.4",
+        "nvshmem_transport_libfabric.so.5", "nvshmem_transport_ibrc.so.6",
+        "nvshmem_transport_libfabric.so.7"};
+    return files[major - PRS_INTERFACE_FIRST];
+}
+
 void *host_open(const char *file)
 {
     char path[512];
@@ -283,7 +292,7 @@ static bool start(struct host_pe *pe)
         CHECK(pe, host_can_reach_peer(pe, target, &pe->cap[target]) == 0);
         CHECK(pe, pe->cap[target] == 112);
     }
-    int failed = pe->interface->connect(pe);
+    int failed = host_connect(pe);
     CHECK(pe, (failed != 0) == pe->spec->starts_badly);
     if (failed != 0 || !set_up_heap(pe)) {
         return false;
@@ -385,7 +394,7 @@ int host_run(const struct host_spec *spec)
         pes[i].meeting = meeting;
         pes[i].rank = i;
         pes[i].n_pes = spec->n_pes;
-        pes[i].interface = spec->version / 10000 == 4 ? &host_interface4 : &host_interface3;
+        pes[i].interface = prs_interface_find(spec->version / 10000);
     }
     int failures =
         spec->processes ? run_processes(pes, spec->n_pes) : run_threads(pes, spec->n_pes);

@@ -5,15 +5,15 @@
  * host_run starts n PEs, as threads or as processes. Each loads the file by its SONAME, calls
  * nvshmemt_init, fills the host's fields, connects, registers a heap in two chunks, gathers the
  * handles, starts a proxy thread, runs the test's body, and takes everything down in NVSHMEM's
- * order. `body` runs on the PE's user thread. Interface versions differ behind struct
- * host_interface only.
+ * order. `body` runs on the PE's user thread. Interface versions differ in host_calls.c only, which
+ * restates the forms of the callbacks for itself.
  */
 #ifndef HOST_H
 #define HOST_H
 
 #include <pthread.h>
 
-#include "host/abi.h"
+#include "host/interface.h"
 #include "rendezvous.h"
 
 #define HOST_CHUNKS      2
@@ -40,8 +40,9 @@ struct host_spec {
     int version;      /* 30000, 40000 */
     int n_pes;
     bool processes;
-    bool drops_fences; /* 4.0: device fences do not reach the transport */
-    int timeout_ms;    /* of the harness's own barriers; 0: 30 s */
+    bool
+        drops_fences; /* device fences do not reach the transport, where the interface lets that be */
+    int timeout_ms;   /* of the harness's own barriers; 0: 30 s */
     bool starts_badly; /* connect is expected to fail on every PE */
     bool bootstrap_fails;
     /* May change what a PE tells the others when they connect. */
@@ -59,28 +60,17 @@ int host_run(const struct host_spec *spec);
 /* A built file, found by its SONAME alone as under LD_PRELOAD. */
 void *host_open(const char *file);
 
-/* What the interfaces have of their own. */
-struct host_interface {
-    int major;
-    int all_channels; /* of the proxy thread, for quiet */
-    struct prs_abi_parts (*parts)(struct host_pe *pe);
-    int (*connect)(struct host_pe *pe);
-    int (*fence)(struct host_pe *pe, bool proxy, int target);
-    bool (*has_fence)(struct host_pe *pe);
-    /* 4.0 only */
-    int (*put_signal)(struct host_pe *pe, int target, struct prs_abi_vector *remote,
-                      struct prs_abi_vector *local, struct prs_abi_vector *bytes, int signal_desc,
-                      struct prs_abi_amo_memory *signal);
-};
-extern const struct host_interface host_interface3, host_interface4;
+/* A file of the transport for a major version: the two names take turns. */
+const char *host_file(int major);
 
 struct host_pe {
     const struct host_spec *spec;
     struct rendezvous *meeting;
-    const struct host_interface *interface;
+    const struct prs_interface *interface;
     int rank, n_pes;
     void *library, *transport;
-    struct prs_abi_parts parts;
+    struct prs_abi_fields *fields;
+    const struct prs_abi_ops_head *head;
     struct prs_abi_bootstrap bootstrap;
     int cap[64];
     unsigned char *heap, *view; /* own heap: the transport's address, and the CPU's */
@@ -96,8 +86,11 @@ struct host_pe {
     _Atomic int failures;
 };
 
-/* host_calls.c: the host's fields, and what init must have set; then the calls that both interfaces have. */
+/* host_calls.c: the host's fields, and what init must have set; then the calls. */
 void host_adopt(struct host_pe *pe);
+int host_connect(struct host_pe *pe);
+bool host_has_fence(struct host_pe *pe);
+int host_fence(struct host_pe *pe, bool proxy, int target);
 int host_can_reach_peer(struct host_pe *pe, int target, int *access);
 int host_register_memory(struct host_pe *pe, void *buffer, size_t bytes, bool local_only,
                          unsigned char *blob);
@@ -107,8 +100,12 @@ int host_progress(struct host_pe *pe);
 int host_rma(struct host_pe *pe, bool proxy, int target, struct prs_abi_rma_verb verb,
              struct prs_abi_rma_memory *remote, struct prs_abi_rma_memory *local,
              struct prs_abi_rma_bytes bytes);
-int host_amo(struct host_pe *pe, int target, struct prs_abi_amo_verb verb,
-             struct prs_abi_amo_memory *memory, struct prs_abi_amo_bytes bytes);
+int host_amo(struct host_pe *pe, int target, int desc, bool is_float,
+             struct prs_abi_amo_memory *memory, int bytes);
+/* From 4.0 on. */
+int host_put_signal(struct host_pe *pe, int target, struct prs_abi_vector *remote,
+                    struct prs_abi_vector *local, struct prs_abi_vector *bytes, int signal_desc,
+                    struct prs_abi_amo_memory *signal);
 int host_quiet(struct host_pe *pe, bool proxy, int target);
 
 #define CHECK(pe, condition) host_check((pe), (condition), #condition, __FILE__, __LINE__)

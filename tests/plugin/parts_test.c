@@ -13,7 +13,7 @@
 #include "route/sequence.h"
 #include "staging/stage_ring.h"
 #include "host/status.h"
-#include "host/version.h"
+#include "host/interface.h"
 
 struct heard {
     int count;
@@ -33,25 +33,59 @@ static void test_version_is_the_lesser_within_a_major(void **state)
     (void)state;
     static const struct {
         int host, expected; /* 0: refused */
-    } rows[] = {{30000, 30000}, {30102, 30000}, {39999, 30000}, {40000, 40000},
-                {40100, 40000}, {20000, 0},     {29999, 0},     {50000, 0},
-                {70000, 0},     {0, 0},         {-1, 0},        {3, 0}};
+    } rows[] = {{30000, 30000}, {30102, 30000}, {39999, 30000}, {40000, 40000}, {40100, 40000},
+                {50000, 50000}, {60201, 60000}, {70000, 70000}, {79999, 70000}, {80000, 0},
+                {20000, 0},     {29999, 0},     {0, 0},         {-1, 0},        {3, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct heard heard = {0};
         struct prs_log log = {.fn = hear, .user = &heard, .pe = -1};
         int version = 12345;
-        enum perseus_status status = prs_version_negotiate(rows[i].host, &log, &version);
+        const struct prs_interface *interface = NULL;
+        enum perseus_status status =
+            prs_interface_negotiate(rows[i].host, &log, &interface, &version);
         assert_int_equal(status, rows[i].expected != 0 ? PERSEUS_OK : PERSEUS_VERSION);
         assert_int_equal(version, rows[i].expected != 0 ? rows[i].expected : 12345);
         assert_int_equal(heard.count, rows[i].expected != 0 ? 0 : 1);
+        assert_int_equal(interface != NULL ? interface->major : 0, rows[i].expected / 10000);
     }
     struct heard heard = {0};
     struct prs_log log = {.fn = hear, .user = &heard, .pe = -1};
     int version;
-    prs_version_negotiate(70100, &log, &version);
-    assert_non_null(strstr(heard.text, "7.1"));
-    assert_non_null(strstr(heard.text, "3.0"));
-    assert_non_null(strstr(heard.text, "4.0"));
+    const struct prs_interface *interface;
+    prs_interface_negotiate(80100, &log, &interface, &version);
+    assert_non_null(strstr(heard.text, "8.1"));
+    assert_non_null(strstr(heard.text, "3.0 to 7.0"));
+}
+
+/* Where NVSHMEM looks, by measured offsets; neighbours do not overlap, and the block ends where it
+ * must. */
+static void test_the_parts_of_a_block_fill_it(void **state)
+{
+    (void)state;
+    static const struct {
+        int major;
+        size_t bytes, fields, rma, put_signal, tail, hints, mode;
+    } rows[] = {
+        {3, 240, 128, 16 + 56, 0, 104, 0, 0},       {4, 248, 16, 128 + 56, 216, 224, 0, 0},
+        {5, 248, 16, 128 + 56, 216, 224, 0, 0},     {6, 256, 16, 128 + 56, 216, 224, 0, 248},
+        {7, 272, 16, 128 + 56, 216, 224, 248, 264},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct prs_interface *interface = prs_interface_find(rows[i].major);
+        char block[PRS_INTERFACE_BYTES_MAX];
+        assert_int_equal(interface->major, rows[i].major);
+        assert_int_equal(interface->bytes, rows[i].bytes);
+        assert_int_equal(interface->fields_at, rows[i].fields);
+        assert_ptr_equal(&prs_interface_head(interface, block)->rma, block + rows[i].rma);
+        assert_int_equal(interface->put_signal_at, rows[i].put_signal);
+        assert_int_equal(interface->tail_at, rows[i].tail);
+        assert_int_equal(interface->hints_at, rows[i].hints);
+        assert_int_equal(interface->device_mode_at, rows[i].mode);
+        assert_int_equal(interface->has_floats, rows[i].major >= 6);
+        assert_int_equal(interface->has_cuda_table, rows[i].major <= 5);
+    }
+    assert_null(prs_interface_find(2));
+    assert_null(prs_interface_find(8));
 }
 
 static void test_handle_is_read_at_any_address_and_checked(void **state)
@@ -87,31 +121,39 @@ static void test_handle_is_read_at_any_address_and_checked(void **state)
     assert_false(prs_handle_read((unsigned char *)&bad, &read));
 }
 
+static bool decode(int desc, int bytes, uint64_t value, uint64_t compare, struct prs_amo *out)
+{
+    const struct prs_abi_amo_verb verb = {desc, -1, -1, -1, 0};
+    return prs_amo_decode(&verb, bytes, value, compare, out);
+}
+
 static void test_amo_codes(void **state)
 {
     (void)state;
     struct prs_amo amo;
+    const struct prs_abi_amo_verb add = {.desc = PRS_ABI_AMO_ADD, .is_fetch = -1, .is_value = -1};
+    assert_true(prs_amo_decode(&add, 2, 7, 0, &amo));
     static const int unknown[] = {-1, 0, 1, 11, 20, 108, 1 << 30};
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
-        assert_false(prs_amo_decode(unknown[i], 8, 0, 0, &amo));
+        assert_false(decode(unknown[i], 8, 0, 0, &amo));
     }
     for (int code = 2; code <= 19; code++) {
         if (code == 11) {
             continue;
         }
-        assert_true(prs_amo_decode(code, 8, 77, 5, &amo));
+        assert_true(decode(code, 8, 77, 5, &amo));
         assert_int_equal(amo.fetch, code > 11);
-        assert_false(prs_amo_decode(code, 3, 77, 5, &amo));
-        assert_false(prs_amo_decode(code, 16, 77, 5, &amo));
+        assert_false(decode(code, 3, 77, 5, &amo));
+        assert_false(decode(code, 16, 77, 5, &amo));
     }
     /* INC adds one whatever the value says; FETCH adds nothing. */
-    assert_true(prs_amo_decode(PRS_ABI_AMO_FETCH_INC, 4, 77, 0, &amo));
+    assert_true(decode(PRS_ABI_AMO_FETCH_INC, 4, 77, 0, &amo));
     assert_true(amo.op == PERSEUS_ATOMIC_ADD && amo.operand == 1 && amo.bytes == 4);
-    assert_true(prs_amo_decode(PRS_ABI_AMO_FETCH, 4, 77, 0, &amo));
+    assert_true(decode(PRS_ABI_AMO_FETCH, 4, 77, 0, &amo));
     assert_true(amo.op == PERSEUS_ATOMIC_ADD && amo.operand == 0);
-    assert_true(prs_amo_decode(PRS_ABI_AMO_SIGNAL, 8, 77, 0, &amo));
+    assert_true(decode(PRS_ABI_AMO_SIGNAL, 8, 77, 0, &amo));
     assert_true(amo.op == PERSEUS_ATOMIC_SET && amo.operand == 77);
-    assert_true(prs_amo_decode(PRS_ABI_AMO_COMPARE_SWAP, 8, 77, 5, &amo));
+    assert_true(decode(PRS_ABI_AMO_COMPARE_SWAP, 8, 77, 5, &amo));
     assert_true(amo.op == PERSEUS_ATOMIC_COMPARE_SWAP && amo.operand == 77 && amo.compare == 5);
 }
 
@@ -303,32 +345,31 @@ static void test_what_cannot_be_pinned_is_refused_in_the_fabrics_own_words(void 
 {
     (void)state;
     struct heard heard = {0};
-    struct prs_plugin plugin = {.log = {.fn = hear, .user = &heard, .pe = 0}};
+    struct prs_log log = {.fn = hear, .user = &heard, .pe = 0};
+    struct prs_route routes[PRS_SIDE_COUNT] = {{.log = NULL}};
+    struct prs_memory memory = {.log = &log, .routes = routes};
     const struct prs_fabric_ops ops = {.region_register = cannot_pin};
-    struct unpinnable fabric = {.base = {.ops = &ops}, .log = &plugin.log};
+    struct unpinnable fabric = {.base = {.ops = &ops}, .log = &log};
     for (int side = 0; side < PRS_SIDE_COUNT; side++) {
-        plugin.routes[side].fabric = &fabric.base;
-        pthread_mutex_init(&plugin.routes[side].lock, NULL);
+        routes[side].link.fabric = &fabric.base;
     }
     unsigned char buffer[4096], blob[PRS_ABI_HANDLE_BYTES] = {0};
     for (int again = 1; again <= 2; again++) { /* nothing of the first try stays */
-        assert_int_equal(prs_memory_register(&plugin, buffer, sizeof buffer, true, blob),
+        assert_int_equal(prs_memory_register(&memory, buffer, sizeof buffer, false, true, blob),
                          PERSEUS_OUT_OF_MEMORY);
         assert_int_equal(heard.count, again);
         assert_non_null(strstr(heard.text, "cannot register 4096 bytes"));
-        assert_int_equal(plugin.memory.count, 0);
+        assert_int_equal(memory.count, 0);
         assert_int_equal(blob[0], 0);
     }
-    prs_memory_finish(&plugin);
-    for (int side = 0; side < PRS_SIDE_COUNT; side++) {
-        pthread_mutex_destroy(&plugin.routes[side].lock);
-    }
+    prs_memory_finish(&memory);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_version_is_the_lesser_within_a_major),
+        cmocka_unit_test(test_the_parts_of_a_block_fill_it),
         cmocka_unit_test(test_handle_is_read_at_any_address_and_checked),
         cmocka_unit_test(test_amo_codes),
         cmocka_unit_test(test_puts_may_not_pass_signals_that_are_records),

@@ -115,9 +115,10 @@ static void run_around(const char *inner, const char *directory, int major, host
     setenv("PERSEUS_ORDERING", "deferred", 1);
     setenv("PERSEUS_PROFILE_INNER", inner, 1);
     setenv("PERSEUS_PROFILE_DIR", directory, 1);
+    char file[64];
+    snprintf(file, sizeof file, "profile/nvshmem_transport_libfabric.so.%d", major);
     const struct host_spec spec = {
-        .file = major == 3 ? "profile/nvshmem_transport_libfabric.so.3"
-                           : "profile/nvshmem_transport_libfabric.so.4",
+        .file = file,
         .version = major * 10000,
         .n_pes = N_PES,
         .body = body,
@@ -133,7 +134,7 @@ static void run_profiled(const char *directory, int major, host_body body, void 
 
 static void test_every_call_is_on_record(void **state)
 {
-    for (int major = 3; major <= 4; major++) {
+    for (int major = PRS_INTERFACE_FIRST; major <= PRS_INTERFACE_LAST; major++) {
         run_profiled(*state, major, known, NULL);
         for (int pe = 0; pe < N_PES; pe++) {
             struct record record = open_record(*state, pe);
@@ -169,7 +170,7 @@ static void foreign(struct host_pe *pe, void *argument)
 static void test_a_foreign_transport_is_timed(void **state)
 {
     const uint64_t fence_ns = FOREIGN_FENCE_NS;
-    for (int major = 3; major <= 4; major++) {
+    for (int major = PRS_INTERFACE_FIRST; major <= PRS_INTERFACE_LAST; major++) {
         run_around(PLUGIN_DIRECTORY "/foreign", *state, major, foreign, NULL);
         for (int pe = 0; pe < N_PES; pe++) {
             struct record record = open_record(*state, pe);
@@ -192,7 +193,7 @@ static void test_a_foreign_transport_is_timed(void **state)
 static void test_the_program_does_not_notice(void **state)
 {
     struct traffic traffic = {.seed = 5, .rounds = 4};
-    for (int major = 3; major <= 4; major++) {
+    for (int major = PRS_INTERFACE_FIRST; major <= PRS_INTERFACE_LAST; major++) {
         run_profiled(*state, major, traffic_storm, &traffic);
         run_profiled(*state, major, traffic_atomics, &traffic);
         run_profiled(*state, major, traffic_shapes, &traffic);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * abi.h: what both versions of NVSHMEM's transport interface share. Restated from measured offsets
- * (docs/nvshmem.md says how); every size and offset is asserted, because the host was compiled by
- * somebody else.
+ * abi.h: the pieces of NVSHMEM's transport interface, 3.0 to 7.0. Where they lie in the transport
+ * object of each interface: interface.h. Restated from measured offsets (docs/nvshmem.md says how);
+ * every size and offset is asserted, because the host was compiled by somebody else.
  *
  * Verb and byte descriptors are passed by value; the rest by pointer to objects of the caller that
  * die when the call returns.
@@ -81,11 +81,28 @@ struct prs_abi_rma_bytes {
 };
 static_assert(sizeof(struct prs_abi_rma_bytes) == 32, "rma bytes");
 
-struct prs_abi_amo_verb {
-    int desc; /* enum prs_abi_amo; what follows is never written by the host */
+/* Up to 5.0. What follows desc is never written by the host. */
+struct prs_abi_amo_verb16 {
+    int desc; /* enum prs_abi_amo */
     int is_fetch, is_value, is_cmp;
 };
-static_assert(sizeof(struct prs_abi_amo_verb) == 16, "amo verb");
+static_assert(sizeof(struct prs_abi_amo_verb16) == 16, "amo verb, up to 5.0");
+
+/* From 6.0 on: four bytes more travel in other registers, so a callback declared with the other one
+ * reads shifted arguments. */
+struct prs_abi_amo_verb {
+    int desc;
+    int is_fetch, is_value, is_cmp; /* never written */
+    int is_float; /* the word is a half, float or double; written for amo, not for put_signal */
+};
+static_assert(sizeof(struct prs_abi_amo_verb) == 20, "amo verb");
+
+/* 7.0. Advice on a transfer, which may be ignored. */
+struct prs_abi_hints {
+    uint32_t flags, hints;
+    uint64_t issuer, region;
+};
+static_assert(sizeof(struct prs_abi_hints) == 24, "hints");
 
 struct prs_abi_amo_memory {
     struct prs_abi_rma_memory remote;
@@ -138,19 +155,23 @@ static_assert(sizeof(struct prs_abi_bootstrap) == 88, "bootstrap");
 static_assert(offsetof(struct prs_abi_bootstrap, allgather) == 24, "bootstrap");
 static_assert(offsetof(struct prs_abi_bootstrap, comm_state) == 80, "bootstrap");
 
-/* The driver functions that init is handed; any entry may be NULL. */
+/* The driver functions that init is handed, up to 5.0: from 6.0 on the places differ. Any entry may be
+ * NULL. */
 #define PRS_ABI_CUDA_ENTRIES 39
-enum prs_abi_cuda_entry {
-    PRS_ABI_CUDA_POINTER_GET_ATTRIBUTE = 4,
-    PRS_ABI_CUDA_FLUSH_RDMA_WRITES = 14,
-    PRS_ABI_CUDA_GET_PROC_ADDRESS = 38
-};
+enum prs_abi_cuda_entry { PRS_ABI_CUDA_GET_PROC_ADDRESS = 38 };
 struct prs_abi_cuda_table {
     void *entry[PRS_ABI_CUDA_ENTRIES];
 };
 static_assert(sizeof(struct prs_abi_cuda_table) == 312, "CUDA table");
 
-/* ---- what the transport objects of both interfaces have in common ---- */
+/* ---- the parts of a transport object ---- */
+
+struct prs_abi_start {
+    int api_version;
+    int type; /* 0: a plain transport */
+    int *cap; /* host */
+};
+static_assert(sizeof(struct prs_abi_start) == 16, "start");
 
 /* "host": filled by the host after nvshmemt_init returned. */
 struct prs_abi_fields {
@@ -189,13 +210,15 @@ static_assert(offsetof(struct prs_abi_fields, my_pe) == 88, "fields");
 static_assert(offsetof(struct prs_abi_fields, n_pes) == 92, "fields");
 static_assert(offsetof(struct prs_abi_fields, egm_map) == 104, "fields");
 
-/* `t` is the transport object. `channel`: 0 from user threads; from the proxy thread 1, or with 4.0 a queue
- * pair, never 0. */
+/* `t` is the transport object. `channel`: 0 from user threads; from the proxy thread 1, or from 4.0
+ * on a queue pair, never 0. Where a callback has changed, the members of its union say until which
+ * interface, or from which on. */
 struct prs_abi_ops_head {
     int (*can_reach_peer)(int *access, struct prs_abi_pe_info *peer, void *t);
     union {
-        int (*v3)(void *t, int *devices, int n_devices);
-        int (*v4)(void *t, int *devices, int n_devices, int *out_qps, int n_qps);
+        int (*to_3)(void *t, int *devices, int n_devices);
+        /* Also called later, for n_qps more queue pairs. */
+        int (*from_4)(void *t, int *devices, int n_devices, int *out_qps, int n_qps);
     } connect_endpoints;
     int (*get_mem_handle)(unsigned char *handle, void *buffer, size_t bytes, void *t,
                           bool local_only);
@@ -205,18 +228,38 @@ struct prs_abi_ops_head {
     int (*progress)(void *t); /* some hosts pass one more int: harmless */
     int (*rma)(void *t, int pe, struct prs_abi_rma_verb verb, struct prs_abi_rma_memory *remote,
                struct prs_abi_rma_memory *local, struct prs_abi_rma_bytes bytes, int channel);
-    int (*amo)(void *t, int pe, void *unused, struct prs_abi_amo_verb verb,
-               struct prs_abi_amo_memory *target, struct prs_abi_amo_bytes bytes, int channel);
     union {
-        int (*v3)(void *t, int pe, int channel);
-        int (*v4)(void *t, int pe, int channel, int is_multi);
+        int (*to_5)(void *t, int pe, void *unused, struct prs_abi_amo_verb16 verb,
+                    struct prs_abi_amo_memory *target, struct prs_abi_amo_bytes bytes, int channel);
+        int (*from_6)(void *t, int pe, void *unused, struct prs_abi_amo_verb verb,
+                      struct prs_abi_amo_memory *target, struct prs_abi_amo_bytes bytes,
+                      int channel);
+    } amo;
+    union {
+        int (*to_3)(void *t, int pe, int channel);
+        int (*from_4)(void *t, int pe, int channel, int is_multi);
     } fence;
     int (*quiet)(void *t, int pe, int channel);
 };
 static_assert(sizeof(struct prs_abi_ops_head) == 88, "operations");
 static_assert(offsetof(struct prs_abi_ops_head, get_mem_handle) == 16, "operations");
 static_assert(offsetof(struct prs_abi_ops_head, rma) == 56, "operations");
+static_assert(offsetof(struct prs_abi_ops_head, amo) == 64, "operations");
 static_assert(offsetof(struct prs_abi_ops_head, quiet) == 80, "operations");
+
+/* From 4.0 on. The vectors are of struct prs_abi_rma_memory (two) and struct prs_abi_rma_bytes, of one
+ * length. */
+union prs_abi_op_put_signal {
+    int (*to_5)(void *t, int pe, struct prs_abi_rma_verb verb, struct prs_abi_vector *remote,
+                struct prs_abi_vector *local, struct prs_abi_vector *bytes,
+                struct prs_abi_amo_verb16 signal_verb, struct prs_abi_amo_memory *signal,
+                struct prs_abi_amo_bytes signal_bytes, int channel);
+    int (*from_6)(void *t, int pe, struct prs_abi_rma_verb verb, struct prs_abi_vector *remote,
+                  struct prs_abi_vector *local, struct prs_abi_vector *bytes,
+                  struct prs_abi_amo_verb signal_verb, struct prs_abi_amo_memory *signal,
+                  struct prs_abi_amo_bytes signal_bytes, int channel);
+};
+static_assert(sizeof(union prs_abi_op_put_signal) == 8, "operations");
 
 struct prs_abi_ops_tail {
     int (*enforce_cst)(void *t);
@@ -226,12 +269,14 @@ struct prs_abi_ops_tail {
 };
 static_assert(sizeof(struct prs_abi_ops_tail) == 24, "operations");
 
-/* Where the common parts of a transport object lie. */
-struct prs_abi_parts {
-    int **cap;
-    struct prs_abi_fields *fields;
-    struct prs_abi_ops_head *head;
-    struct prs_abi_ops_tail *tail;
+/* 7.0; both may be NULL. */
+struct prs_abi_ops_hints {
+    int (*rma_with_hints)(void *t, int pe, struct prs_abi_rma_verb verb,
+                          struct prs_abi_rma_memory *remote, struct prs_abi_rma_memory *local,
+                          struct prs_abi_rma_bytes bytes, int channel,
+                          const struct prs_abi_hints *hints);
+    int (*region_flush)(void *t, int role, uint64_t issuer, uint64_t region);
 };
+static_assert(sizeof(struct prs_abi_ops_hints) == 16, "operations");
 
 #endif

@@ -28,9 +28,10 @@ static const struct amo_row rows[] = {
     [PRS_ABI_AMO_COMPARE_SWAP] = {true, true, PERSEUS_ATOMIC_COMPARE_SWAP, false, 0},
 };
 
-bool prs_amo_decode(int desc, int element_bytes, uint64_t value, uint64_t compare,
-                    struct prs_amo *out)
+bool prs_amo_decode(const struct prs_abi_amo_verb *verb, int element_bytes, uint64_t value,
+                    uint64_t compare, struct prs_amo *out)
 {
+    int desc = verb->desc;
     if (desc < 0 || (size_t)desc >= sizeof rows / sizeof rows[0] || !rows[desc].known ||
         (element_bytes != 2 && element_bytes != 4 && element_bytes != 8)) {
         return false;

@@ -14,10 +14,10 @@ struct prs_amo {
     bool fetch;
 };
 
-/* False for a code or width that no atomic has. The other members of the verb are never read: the
- * host does not write them. */
-bool prs_amo_decode(int desc, int element_bytes, uint64_t value, uint64_t compare,
-                    struct prs_amo *out);
+/* False for a code or width that no atomic has. Of the verb, desc and is_float are read: the host does
+ * not write the others. */
+bool prs_amo_decode(const struct prs_abi_amo_verb *verb, int element_bytes, uint64_t value,
+                    uint64_t compare, struct prs_amo *out);
 
 /* The part of `value` that counts for this word. */
 static inline uint64_t prs_amo_low(const struct prs_amo *amo, uint64_t value)

@@ -1,133 +1,89 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/interface.h"
 
-#include <stdlib.h>
+#define OPS    (sizeof(struct prs_abi_ops_head) + sizeof(union prs_abi_op_put_signal))
+#define FIELDS sizeof(struct prs_abi_fields)
+#define START  sizeof(struct prs_abi_start)
 
-#include "host/status.h"
+/* From 4.0 on the fields come before the operations. */
+#define HEAD       (START + FIELDS)
+#define PUT_SIGNAL (HEAD + sizeof(struct prs_abi_ops_head))
+#define TAIL       (HEAD + OPS)
+#define HINTS      (TAIL + sizeof(struct prs_abi_ops_tail))
 
-static struct prs_interface *interface_of(void *t)
+static const struct prs_interface interfaces[] = {
+    {.major = 3,
+     .nvshmem = "3.3 and 3.4",
+     .bytes = 240,
+     .fields_at = 128,
+     .head_at = 16,
+     .tail_at = 104,
+     .has_cuda_table = true,
+     .passes_fences = true},
+    {.major = 4,
+     .nvshmem = "3.5",
+     .bytes = 248,
+     .fields_at = 16,
+     .head_at = HEAD,
+     .put_signal_at = PUT_SIGNAL,
+     .tail_at = TAIL,
+     .has_queue_pairs = true,
+     .has_cuda_table = true},
+    {.major = 5,
+     .nvshmem = "3.6",
+     .bytes = 248,
+     .fields_at = 16,
+     .head_at = HEAD,
+     .put_signal_at = PUT_SIGNAL,
+     .tail_at = TAIL,
+     .has_queue_pairs = true,
+     .has_cuda_table = true},
+    {.major = 6,
+     .nvshmem = "3.7",
+     .bytes = 256,
+     .fields_at = 16,
+     .head_at = HEAD,
+     .put_signal_at = PUT_SIGNAL,
+     .tail_at = TAIL,
+     .device_mode_at = 248,
+     .has_queue_pairs = true,
+     .has_floats = true},
+    {.major = 7,
+     .nvshmem = "3.8",
+     .bytes = 272,
+     .fields_at = 16,
+     .head_at = HEAD,
+     .put_signal_at = PUT_SIGNAL,
+     .tail_at = TAIL,
+     .hints_at = HINTS,
+     .device_mode_at = 264,
+     .has_queue_pairs = true,
+     .has_floats = true},
+};
+#define COUNT (sizeof interfaces / sizeof interfaces[0])
+
+static_assert(HEAD == 128 && PUT_SIGNAL == 216 && TAIL == 224 && HINTS == 248, "as measured");
+static_assert(COUNT == PRS_INTERFACE_LAST - PRS_INTERFACE_FIRST + 1, "a row for each");
+
+const struct prs_interface *prs_interface_find(int major)
 {
-    return (struct prs_interface *)(void *)((char *)t - offsetof(struct prs_interface, host));
+    return major < PRS_INTERFACE_FIRST || major > PRS_INTERFACE_LAST
+               ? NULL
+               : &interfaces[major - PRS_INTERFACE_FIRST];
 }
 
-struct prs_plugin *prs_interface_plugin(void *t)
+enum perseus_status prs_interface_negotiate(int host_version, const struct prs_log *log,
+                                            const struct prs_interface **out, int *out_version)
 {
-    return interface_of(t)->plugin;
-}
-
-enum prs_side prs_interface_side(int channel)
-{
-    return channel != PRS_ABI_QP_HOST ? PRS_SIDE_PROXY : PRS_SIDE_HOST;
-}
-
-/* The same for every PE: self and node neighbours' atomics come here too. */
-static int can_reach_peer(int *access, struct prs_abi_pe_info *peer, void *t)
-{
-    (void)peer;
-    (void)t;
-    *access = PRS_ABI_CAP_CPU_WRITE | PRS_ABI_CAP_CPU_READ | PRS_ABI_CAP_CPU_ATOMICS;
-    return PRS_ABI_SUCCESS;
-}
-
-static int get_mem_handle(unsigned char *handle, void *buffer, size_t bytes, void *t,
-                          bool local_only)
-{
-    return (int)prs_abi_status(
-        prs_memory_register(prs_interface_plugin(t), buffer, bytes, local_only, handle));
-}
-
-static int release_mem_handle(unsigned char *handle, void *t)
-{
-    return (int)prs_abi_status(prs_memory_release(prs_interface_plugin(t), handle));
-}
-
-static int finalize(void *t)
-{
-    prs_plugin_destroy(prs_interface_plugin(t));
-    free(interface_of(t));
-    return PRS_ABI_SUCCESS;
-}
-
-static int show_info(void *t, int style)
-{
-    (void)t;
-    (void)style;
-    return PRS_ABI_SUCCESS;
-}
-
-static int progress(void *t)
-{
-    return (int)prs_abi_status(prs_plugin_progress(prs_interface_plugin(t)));
-}
-
-static int rma(void *t, int pe, struct prs_abi_rma_verb verb, struct prs_abi_rma_memory *remote,
-               struct prs_abi_rma_memory *local, struct prs_abi_rma_bytes bytes, int channel)
-{
-    return (int)prs_abi_status(prs_plugin_rma(prs_interface_plugin(t), prs_interface_side(channel),
-                                              pe, &verb, remote, local, &bytes));
-}
-
-static int amo(void *t, int pe, void *unused, struct prs_abi_amo_verb verb,
-               struct prs_abi_amo_memory *target, struct prs_abi_amo_bytes bytes, int channel)
-{
-    (void)unused;
-    return (int)prs_abi_status(prs_plugin_amo(prs_interface_plugin(t), prs_interface_side(channel),
-                                              pe, &verb, target, &bytes));
-}
-
-static int quiet(void *t, int pe, int channel)
-{
-    return (int)prs_abi_status(
-        prs_plugin_quiet(prs_interface_plugin(t), prs_interface_side(channel), pe));
-}
-
-static int enforce_cst(void *t)
-{
-    (void)t; /* what this transport wrote is visible before it completes */
-    return PRS_ABI_SUCCESS;
-}
-
-static void fill(const struct prs_abi_parts *parts, struct prs_plugin *plugin)
-{
-    *parts->fields = (struct prs_abi_fields){
-        .state = plugin,
-        .attr = PRS_ABI_ATTR_CONNECTED,
-        .atomics_complete_on_quiet = true,
-        .is_successfully_initialized = true,
-        .max_op_bytes = plugin->op_bytes_max,
-    };
-    *parts->head = (struct prs_abi_ops_head){
-        .can_reach_peer = can_reach_peer,
-        .get_mem_handle = get_mem_handle,
-        .release_mem_handle = release_mem_handle,
-        .finalize = finalize,
-        .show_info = show_info,
-        .progress = progress,
-        .rma = rma,
-        .amo = amo,
-        .quiet = quiet,
-    };
-    *parts->tail = (struct prs_abi_ops_tail){.enforce_cst = enforce_cst};
-}
-
-void *prs_interface_create(struct prs_plugin *plugin, int version)
-{
-    struct prs_interface *self = calloc(1, sizeof *self);
-    if (self == NULL) {
-        return NULL;
+    const struct prs_interface *interface = prs_interface_find(host_version / 10000);
+    if (interface == NULL) {
+        return prs_fail(log, PERSEUS_VERSION,
+                        "this NVSHMEM speaks transport interface %d.%d, Perseus speaks 3.0 to 7.0 "
+                        "(NVSHMEM 3.3 to 3.8): use one of those, or NVSHMEM's own transport",
+                        host_version / 10000, host_version / 100 % 100);
     }
-    self->plugin = plugin;
-    struct prs_abi_parts parts;
-    if (plugin->interface == 4) {
-        self->host.v4.api_version = version;
-        parts = prs_abi4_parts(&self->host.v4);
-        fill(&parts, plugin);
-        prs_interface4_complete(&self->host.v4, plugin->offers_fence);
-    } else {
-        self->host.v3.api_version = version;
-        parts = prs_abi3_parts(&self->host.v3);
-        fill(&parts, plugin);
-        prs_interface3_complete(&self->host.v3, plugin->offers_fence);
-    }
-    return &self->host;
+    int own = interface->major * 10000;
+    *out = interface;
+    *out_version = host_version < own ? host_version : own;
+    return PERSEUS_OK;
 }

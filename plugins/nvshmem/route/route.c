@@ -4,12 +4,8 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "fabric/registry.h"
 #include "fabric/word.h"
-#include "plugin.h"
-#include "staging/stage.h"
 
 #define PROGRESS_BUDGET 64
 #define IDLE_PER_CHECK  256 /* rounds without work between looks at the clock */
@@ -17,139 +13,75 @@
 
 /* ---- life ---- */
 
-/* A lost peer is told by the ordering engine, which knows its PE; the fabric numbers connections. It knows the
- * cause, for who asks for more. */
-static void from_fabric(void *user, enum perseus_log_level level, const char *text)
+enum perseus_status prs_route_init(struct prs_route *route, const struct prs_route_config *config)
 {
-    const struct prs_log *log = user;
-    bool is_loss = strncmp(text, "peer ", 5) == 0 && strstr(text, " is lost: ") != NULL;
-    prs_log(log, is_loss ? PERSEUS_LOG_INFO : level, "%s", text);
-}
-
-static enum perseus_status open_fabric(struct prs_route *route, const struct prs_settings *settings)
-{
-    struct prs_log *log = &route->plugin->log;
-    const struct prs_fabric_ops *ops = NULL;
-    route->fabric_log =
-        (struct prs_log){.fn = from_fabric, .user = log, .level = log->level, .pe = -1};
-    enum perseus_status status = prs_fabric_find(settings->link.fabric, log, &ops);
-    if (status != PERSEUS_OK) {
-        return status;
-    }
-    const struct prs_fabric_config config = {
-        .provider = settings->link.provider,
-        .bind = settings->link.bind,
-        .memory_kinds = PRS_MEMORY_HOST,
-        .want_atomics = settings->link.native_atomics,
-        .log = &route->fabric_log,
+    *route = (struct prs_route){
+        .log = config->log,
+        .side = config->side,
+        .timeout_ns = config->timeout_ns,
         .clock = prs_clock_monotonic(),
+        .companion = config->companion,
     };
-    struct prs_fabric *fabric = NULL;
-    status = ops->open(&config, &fabric);
-    if (status == PERSEUS_OK && settings->link.is_faulty) {
-        status =
-            prs_faulty_wrap(fabric, &settings->link.faulty, log, prs_clock_monotonic(), &fabric);
-    }
-    if (status == PERSEUS_OK) {
-        route->fabric = fabric;
-        status = fabric->ops->endpoint_open(fabric, &route->endpoint);
-    }
-    return status;
-}
-
-enum perseus_status prs_route_init(struct prs_route *route, struct prs_plugin *plugin,
-                                   enum prs_side side, const struct prs_settings *settings)
-{
-    route->plugin = plugin;
-    route->side = side;
     pthread_mutex_init(&route->lock, NULL);
     for (uint32_t i = 0; i < PRS_ROUTE_TOKENS; i++) {
         route->tokens[i].next = i + 1;
     }
-    enum perseus_status status = open_fabric(route, settings);
-    if (status != PERSEUS_OK) {
-        return status;
-    }
-    char why[256];
-    status = prs_ordering_resolve(settings->link.ordering, &route->fabric->caps, &plugin->log,
-                                  &route->ordering, why, sizeof why);
-    if (status == PERSEUS_OK && side == PRS_SIDE_PROXY) {
-        prs_log(&plugin->log, PERSEUS_LOG_INFO, "%s over %s, ordering %s: %s",
-                plugin->transport_name, route->fabric->caps.provider,
-                perseus_ordering_name(route->ordering), why);
-    }
-    return status;
+    /* A lost peer is told by the ordering engine, which knows its PE; the fabric, which numbers
+     * connections, adds the cause for who asks for more. */
+    enum perseus_status status =
+        prs_link_open(&route->link, config->settings, PERSEUS_LOG_INFO, config->log);
+    return status == PERSEUS_OK ? prs_link_resolve(&route->link, config->settings) : status;
+}
+
+bool prs_route_has_records(const struct prs_route *route, const struct prs_link_settings *settings)
+{
+    return route->link.ordering == PERSEUS_ORDERING_COUNTED ||
+           (route->link.fabric->caps.signals_tear && settings->whole_signals);
 }
 
 static void completed(void *context, uint32_t index, enum perseus_status status, uint64_t result);
 
-/* Staging's own words only grow and are waited for as such: half-written they are merely late. */
-static bool torn_signals(const struct prs_plugin *plugin)
+enum perseus_status prs_route_start(struct prs_route *route,
+                                    const struct prs_link_settings *settings, uint32_t self,
+                                    uint32_t n_pes, bool host_fences)
 {
-    return plugin->stage_host || !plugin->settings.link.whole_signals;
-}
-
-bool prs_route_has_records(const struct prs_route *route)
-{
-    return route->ordering == PERSEUS_ORDERING_COUNTED ||
-           (route->fabric->caps.signals_tear && !torn_signals(route->plugin));
-}
-
-enum perseus_status prs_route_start(struct prs_route *route, const struct prs_settings *settings,
-                                    uint32_t self, uint32_t n_pes)
-{
-    bool records = prs_route_has_records(route);
-    prs_sequence_rules_init(&route->rules, route->ordering, &route->fabric->caps, records,
-                            route->plugin->host_fences);
-    /* The words of one message may be seen in any order where the fabric writes them, so the host must
-     * be trusted to say where a fence stands between them. Vanilla sends every SET by itself. */
-    route->runs =
-        route->ordering != PERSEUS_ORDERING_DRAIN && (route->plugin->host_fences || records);
-    route->links = calloc(n_pes, sizeof *route->links);
-    if (route->links == NULL) {
-        return prs_fail(&route->plugin->log, PERSEUS_OUT_OF_MEMORY, "no memory for %u PEs", n_pes);
+    bool records = prs_route_has_records(route, settings);
+    prs_sequence_rules_init(&route->rules, route->link.ordering, &route->link.fabric->caps, records,
+                            host_fences);
+    /* The words of one message may be seen in any order where the fabric writes them, so the host
+     * must be trusted to say where a fence stands between them. Vanilla sends every SET by itself. */
+    route->runs = route->link.ordering != PERSEUS_ORDERING_DRAIN && (host_fences || records);
+    route->peers = calloc(n_pes, sizeof *route->peers);
+    if (route->peers == NULL) {
+        return prs_fail(route->log, PERSEUS_OUT_OF_MEMORY, "no memory for %u PEs", n_pes);
     }
     route->n_pes = n_pes;
-    const struct prs_orderer_config config = {
-        .endpoint = route->endpoint,
-        .ordering = route->ordering,
+    const struct prs_link_end end = {
         .self = self,
         .n_peers = n_pes,
-        .parked_max = settings->link.parked_max,
-        /* Staging reads "the tail has passed" as "all before it is here". */
-        .immediate_signal = settings->link.immediate_signal && !prs_plugin_stages(route->plugin),
-        .native_atomics = settings->link.native_atomics,
-        .torn_signals = torn_signals(route->plugin),
+        .stream = (uint64_t)self * PRS_SIDE_COUNT + route->side,
         .complete = completed,
         .context = route,
-        .log = &route->plugin->log,
-        .clock = prs_clock_monotonic(),
     };
-    return prs_orderer_create(&config, &route->orderer);
+    return prs_link_start(&route->link, settings, &end);
 }
 
 void prs_route_finish(struct prs_route *route)
 {
-    if (route->plugin == NULL) {
+    if (route->log == NULL) {
         return;
     }
     for (uint32_t pe = 0; pe < route->n_pes; pe++) {
-        for (uint32_t i = 0; i < route->links[pe].remotes_count; i++) {
-            prs_window_remote_close(route->links[pe].remotes[i]);
+        for (uint32_t i = 0; i < route->peers[pe].remotes_count; i++) {
+            prs_window_remote_close(route->peers[pe].remotes[i]);
         }
-        free(route->links[pe].remotes);
+        free(route->peers[pe].remotes);
     }
-    free(route->links);
-    if (route->orderer != NULL) {
-        prs_orderer_destroy(route->orderer); /* the endpoint is its own since it was created */
-    } else if (route->endpoint != NULL) {
-        route->fabric->ops->endpoint_close(route->endpoint);
-    }
-    if (route->fabric != NULL) {
-        route->fabric->ops->close(route->fabric);
-    }
+    free(route->peers);
+    prs_link_stop(&route->link);
+    prs_link_close(&route->link);
     pthread_mutex_destroy(&route->lock);
-    *route = (struct prs_route){.plugin = NULL};
+    *route = (struct prs_route){.log = NULL};
 }
 
 void prs_route_lock(struct prs_route *route)
@@ -180,8 +112,8 @@ static void completed(void *context, uint32_t index, enum perseus_status status,
 {
     struct prs_route *route = context;
     if (index >= PRS_ROUTE_TOKENS) {
-        if (route->plugin->stage != NULL) {
-            prs_staging_told(route->plugin->stage, index - PRS_ROUTE_TOKENS);
+        if (route->hooks.told != NULL) {
+            route->hooks.told(route->hooks.context, index - PRS_ROUTE_TOKENS);
         }
         return;
     }
@@ -202,47 +134,43 @@ static void completed(void *context, uint32_t index, enum perseus_status status,
 static uint64_t movement(const struct prs_route *route)
 {
     struct perseus_stats stats;
-    prs_orderer_stats(route->orderer, PRS_ORDER_ALL_PEERS, &stats);
-    const struct prs_staging *stage = route->plugin->stage;
-    uint64_t staged =
-        stage != NULL && route->side == PRS_SIDE_PROXY ? stage->moves - stage->knocks : 0;
-    return stats.puts + stats.gets + stats.signal_messages + stats.atomics - stats.in_flight +
-           staged;
+    prs_orderer_stats(route->link.orderer, PRS_ORDER_ALL_PEERS, &stats);
+    uint64_t more = route->hooks.moved != NULL ? route->hooks.moved(route->hooks.context) : 0;
+    return stats.puts + stats.gets + stats.signal_messages + stats.atomics - stats.in_flight + more;
 }
 
 static enum perseus_status check_deadline(struct prs_route *route, struct prs_patience *patience,
                                           const char *what, uint32_t pe)
 {
-    struct prs_plugin *plugin = route->plugin;
-    uint64_t now_ns = prs_clock_now_ns(&plugin->clock), moved = movement(route);
+    uint64_t now_ns = prs_clock_now_ns(&route->clock), moved = movement(route);
     if (patience->since_ns == 0 || moved != patience->moved) {
         *patience = (struct prs_patience){.since_ns = now_ns, .moved = moved};
         return PERSEUS_OK;
     }
-    if (now_ns - patience->since_ns < plugin->timeout_ns) {
+    if (now_ns - patience->since_ns < route->timeout_ns) {
         return PERSEUS_OK;
     }
     char peer[32] = "every PE";
     if (pe != PRS_ORDER_ALL_PEERS) {
         snprintf(peer, sizeof peer, "PE %u", pe);
     }
-    return prs_fail(&plugin->log, PERSEUS_TIMEOUT,
+    return prs_fail(route->log, PERSEUS_TIMEOUT,
                     "%s toward %s: nothing has moved for %llu ms. See whether that PE is alive, or "
                     "raise PERSEUS_TIMEOUT_MS",
-                    what, peer, (unsigned long long)(plugin->timeout_ns / 1000000));
+                    what, peer, (unsigned long long)(route->timeout_ns / 1000000));
 }
 
 enum perseus_status prs_route_progress(struct prs_route *route, bool *out_did)
 {
     *out_did = false;
     prs_route_flush_run(route);
-    enum perseus_status status = prs_orderer_flush(route->orderer);
+    enum perseus_status status = prs_orderer_flush(route->link.orderer);
     if (status == PERSEUS_OK || status == PERSEUS_AGAIN) {
-        status = prs_orderer_progress(route->orderer, PROGRESS_BUDGET, out_did);
+        status = prs_orderer_progress(route->link.orderer, PROGRESS_BUDGET, out_did);
     }
-    if (status == PERSEUS_OK && route->side == PRS_SIDE_PROXY && route->plugin->stage != NULL) {
+    if (status == PERSEUS_OK && route->hooks.pump != NULL) {
         bool did;
-        status = prs_staging_pump(route->plugin->stage, &did);
+        status = route->hooks.pump(route->hooks.context, &did);
         *out_did |= did;
     }
     return status == PERSEUS_AGAIN ? PERSEUS_OK : status;
@@ -256,7 +184,7 @@ enum perseus_status prs_route_turn(struct prs_route *route, struct prs_patience 
     if (status != PERSEUS_OK) {
         return status;
     }
-    struct prs_route *other = &route->plugin->routes[!route->side];
+    struct prs_route *other = route->companion;
     if (pthread_mutex_trylock(&other->lock) == 0) {
         bool other_did;
         status = prs_route_progress(other, &other_did);
@@ -329,29 +257,29 @@ enum perseus_status prs_route_remote(struct prs_route *route, uint32_t pe,
                                      const struct prs_handle *handle,
                                      struct prs_window_remote **out)
 {
-    struct prs_link *link = &route->links[pe];
-    if (handle->number >= link->remotes_count) {
+    struct prs_route_peer *peer = &route->peers[pe];
+    if (handle->number >= peer->remotes_count) {
         uint32_t count = handle->number + 16;
-        struct prs_window_remote **remotes = realloc(link->remotes, count * sizeof *remotes);
+        struct prs_window_remote **remotes = realloc(peer->remotes, count * sizeof *remotes);
         if (remotes == NULL) {
-            return prs_fail(&route->plugin->log, PERSEUS_OUT_OF_MEMORY,
-                            "no memory for chunk %u of PE %u", handle->number, pe);
+            return prs_fail(route->log, PERSEUS_OUT_OF_MEMORY, "no memory for chunk %u of PE %u",
+                            handle->number, pe);
         }
-        for (uint32_t i = link->remotes_count; i < count; i++) {
+        for (uint32_t i = peer->remotes_count; i < count; i++) {
             remotes[i] = NULL;
         }
-        link->remotes = remotes;
-        link->remotes_count = count;
+        peer->remotes = remotes;
+        peer->remotes_count = count;
     }
-    if (link->remotes[handle->number] == NULL) {
+    if (peer->remotes[handle->number] == NULL) {
         enum perseus_status status =
-            prs_window_import(route->orderer, pe, prs_handle_blob(handle, route->side),
-                              handle->blob_bytes[route->side], &link->remotes[handle->number]);
+            prs_window_import(route->link.orderer, pe, prs_handle_blob(handle, route->side),
+                              handle->blob_bytes[route->side], &peer->remotes[handle->number]);
         if (status != PERSEUS_OK) {
             return status;
         }
     }
-    *out = link->remotes[handle->number];
+    *out = peer->remotes[handle->number];
     return PERSEUS_OK;
 }
 
@@ -360,7 +288,7 @@ static enum perseus_status insist(struct prs_route *route, const struct prs_requ
 {
     struct prs_patience patience = {0};
     enum perseus_status status;
-    while ((status = prs_orderer_submit(route->orderer, request)) == PERSEUS_AGAIN) {
+    while ((status = prs_orderer_submit(route->link.orderer, request)) == PERSEUS_AGAIN) {
         status = prs_route_turn(route, &patience, "posting", request->peer);
         if (status != PERSEUS_OK) {
             return status;
@@ -377,7 +305,7 @@ enum perseus_status prs_route_flush_run(struct prs_route *route)
         return PERSEUS_OK;
     }
     const struct prs_request request = prs_run_request(&route->run);
-    enum perseus_status status = prs_orderer_submit(route->orderer, &request);
+    enum perseus_status status = prs_orderer_submit(route->link.orderer, &request);
     if (status == PERSEUS_AGAIN) {
         return status;
     }
@@ -403,20 +331,21 @@ static enum perseus_status end_run(struct prs_route *route)
 
 static void note(struct prs_route *route, uint32_t peer, enum prs_class what, uint64_t word)
 {
-    prs_sequence_add(&route->links[peer].sequence, what, word);
-    route->links[peer].unsettled = true;
+    prs_sequence_add(&route->peers[peer].sequence, what, word);
+    route->peers[peer].unsettled = true;
     atomic_fetch_add_explicit(&route->submitted, 1, memory_order_relaxed);
 }
 
 enum perseus_status prs_route_set(struct prs_route *route, const struct prs_request *request,
                                   uint64_t word)
 {
-    const struct prs_sequence *sequence = &route->links[request->peer].sequence;
+    const struct prs_sequence *sequence = &route->peers[request->peer].sequence;
     if (!route->runs) {
         return prs_route_submit(route, request, PRS_CLASS_SET, word);
     }
     bool fence = prs_sequence_needs_fence(&route->rules, sequence, PRS_CLASS_SET, word);
-    if (fence || !prs_run_continues(&route->run, request, prs_orderer_vector_max(route->orderer))) {
+    if (fence ||
+        !prs_run_continues(&route->run, request, prs_orderer_vector_max(route->link.orderer))) {
         enum perseus_status status = end_run(route);
         if (status == PERSEUS_OK && fence) {
             status = prs_route_fence(route, request->peer);
@@ -435,22 +364,22 @@ enum perseus_status prs_route_set(struct prs_route *route, const struct prs_requ
 enum perseus_status prs_route_fence(struct prs_route *route, uint32_t pe)
 {
     /* Vanilla: a fence is a drain of the whole endpoint, waited for on the spot. */
-    if (route->ordering == PERSEUS_ORDERING_DRAIN) {
+    if (route->link.ordering == PERSEUS_ORDERING_DRAIN) {
         return prs_route_quiet(route, PRS_ORDER_ALL_PEERS);
     }
     struct prs_patience patience = {0};
     enum perseus_status status = end_run(route);
     if (status == PERSEUS_OK) {
-        status = prs_orderer_fence(route->orderer, pe);
+        status = prs_orderer_fence(route->link.orderer, pe);
     }
     while (status == PERSEUS_AGAIN) {
         status = prs_route_turn(route, &patience, "fence", pe);
         if (status == PERSEUS_OK) {
-            status = prs_orderer_fence(route->orderer, pe);
+            status = prs_orderer_fence(route->link.orderer, pe);
         }
     }
     if (status == PERSEUS_OK) {
-        prs_sequence_fenced(&route->links[pe].sequence);
+        prs_sequence_fenced(&route->peers[pe].sequence);
     }
     return status;
 }
@@ -458,7 +387,7 @@ enum perseus_status prs_route_fence(struct prs_route *route, uint32_t pe)
 enum perseus_status prs_route_submit(struct prs_route *route, const struct prs_request *request,
                                      enum prs_class what, uint64_t word)
 {
-    const struct prs_sequence *sequence = &route->links[request->peer].sequence;
+    const struct prs_sequence *sequence = &route->peers[request->peer].sequence;
     enum perseus_status status = end_run(route);
     if (status == PERSEUS_OK && prs_sequence_needs_fence(&route->rules, sequence, what, word)) {
         status = prs_route_fence(route, request->peer);
@@ -497,12 +426,12 @@ enum perseus_status prs_route_quiet(struct prs_route *route, uint32_t pe)
     struct prs_patience patience = {0};
     status = end_run(route);
     if (status == PERSEUS_OK) {
-        status = prs_orderer_quiet(route->orderer, pe, token);
+        status = prs_orderer_quiet(route->link.orderer, pe, token);
     }
     while (status == PERSEUS_AGAIN) {
         status = prs_route_turn(route, &patience, "quiet", pe);
         if (status == PERSEUS_OK) {
-            status = prs_orderer_quiet(route->orderer, pe, token);
+            status = prs_orderer_quiet(route->link.orderer, pe, token);
         }
     }
     if (status != PERSEUS_OK) {
@@ -518,8 +447,8 @@ enum perseus_status prs_route_quiet(struct prs_route *route, uint32_t pe)
         uint32_t first = pe == PRS_ORDER_ALL_PEERS ? 0 : pe;
         uint32_t end = pe == PRS_ORDER_ALL_PEERS ? route->n_pes : pe + 1;
         for (uint32_t i = first; i < end; i++) {
-            route->links[i].unsettled = false;
-            prs_sequence_fenced(&route->links[i].sequence);
+            route->peers[i].unsettled = false;
+            prs_sequence_fenced(&route->peers[i].sequence);
         }
     }
     return status;

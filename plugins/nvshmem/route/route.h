@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * route.h: one way to every PE (fabric, endpoint, ordering engine) for one class of NVSHMEM
- * threads.
+ * route.h: one way to every PE (fabric, endpoint, ordering engine) for one class of NVSHMEM threads.
  *
  * NVSHMEM calls from its proxy thread and from at most one user thread at a time; each has a route
  * of its own, so neither orders nor drains the other's work. A route is also driven by the other
  * side's thread while that waits: peers' puts, atomics and acknowledgements need this PE's progress
  * however long its own threads stay away. Hence the lock; prs_route_turn yields it to whoever
  * waits.
+ *
+ * What else is to be driven with a route (staging) hooks itself in; the route knows nothing of it.
  */
 #ifndef PRS_NVSHMEM_ROUTE_H
 #define PRS_NVSHMEM_ROUTE_H
@@ -15,15 +16,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "core/job/settings.h"
 #include "host/handle.h"
-#include "order/order.h"
+#include "link/link.h"
 #include "route/run.h"
 #include "route/sequence.h"
 
 #define PRS_ROUTE_TOKENS 256
-
-struct prs_plugin;
 
 struct prs_token {
     bool done;
@@ -35,7 +33,7 @@ struct prs_token {
 
 /* What a route knows about one PE. `sequence`, `unsettled` and `staged` belong to the class of
  * threads that calls; the rest is under the lock. */
-struct prs_link {
+struct prs_route_peer {
     struct prs_sequence sequence;
     bool unsettled; /* something was submitted since the last quiet */
     bool staged;    /* the same for staging */
@@ -43,17 +41,36 @@ struct prs_link {
     struct prs_window_remote **remotes; /* by chunk number, imported at first use */
 };
 
-struct prs_route {
-    struct prs_plugin *plugin;
+/* Called with the route's lock held; any may be NULL. */
+struct prs_route_hooks {
+    void *context;
+    /* A round of progress. */
+    enum perseus_status (*pump)(void *context, bool *out_did);
+    /* Grows with everything that pump moved, for deadlines. */
+    uint64_t (*moved)(const void *context);
+    /* The request with token PRS_ROUTE_TOKENS + index has completed. */
+    void (*told)(void *context, uint32_t index);
+};
+
+struct prs_route_config {
     enum prs_side side;
+    const struct prs_link_settings *settings;
+    const struct prs_log *log; /* outlives the route */
+    uint64_t timeout_ns;
+    struct prs_route *companion; /* the other side's, driven while this one waits */
+};
+
+struct prs_route {
+    const struct prs_log *log; /* NULL: not opened */
+    enum prs_side side;
+    uint64_t timeout_ns;
+    struct prs_clock clock;
+    struct prs_route *companion;
+    struct prs_route_hooks hooks;
     pthread_mutex_t lock;
     _Atomic uint32_t waiting; /* threads that want the lock: whoever loops under it lets them in */
-    struct prs_log fabric_log;
-    struct prs_fabric *fabric;
-    struct prs_endpoint *endpoint;
-    enum perseus_ordering ordering;
-    struct prs_orderer *orderer;
-    struct prs_link *links; /* by PE */
+    struct prs_link link;
+    struct prs_route_peer *peers; /* by PE */
     uint32_t n_pes;
     _Atomic uint32_t submitted; /* requests so far, staged ones too; a hint: relaxed */
     struct prs_sequence_rules rules;
@@ -63,14 +80,14 @@ struct prs_route {
     uint32_t token_free;
 };
 
-/* Opens fabric and endpoint, decides the ordering. On failure prs_route_finish cleans up. */
-enum perseus_status prs_route_init(struct prs_route *route, struct prs_plugin *plugin,
-                                   enum prs_side side, const struct prs_settings *settings);
+/* Opens the fabric and decides the ordering. On failure prs_route_finish cleans up. */
+enum perseus_status prs_route_init(struct prs_route *route, const struct prs_route_config *config);
 /* Whether SETs are applied by the target's CPU. */
-bool prs_route_has_records(const struct prs_route *route);
-/* Once PE numbers are known. */
-enum perseus_status prs_route_start(struct prs_route *route, const struct prs_settings *settings,
-                                    uint32_t self, uint32_t n_pes);
+bool prs_route_has_records(const struct prs_route *route, const struct prs_link_settings *settings);
+/* Once PE numbers are known. `host_fences`: the host calls fence whenever its user does. */
+enum perseus_status prs_route_start(struct prs_route *route,
+                                    const struct prs_link_settings *settings, uint32_t self,
+                                    uint32_t n_pes, bool host_fences);
 void prs_route_finish(struct prs_route *route); /* a zeroed route is allowed */
 
 void prs_route_lock(struct prs_route *route);
@@ -90,9 +107,10 @@ enum perseus_status prs_route_submit(struct prs_route *route, const struct prs_r
 /* The same for the SET of one 8-byte word, which may wait for its neighbours. */
 enum perseus_status prs_route_set(struct prs_route *route, const struct prs_request *request,
                                   uint64_t word);
-/* Sends off what waits: OK, or AGAIN when the fabric takes nothing now. Errors reach the next quiet. */
+/* Sends off what waits: OK, or AGAIN when the fabric takes nothing now. Errors reach the next
+ * quiet. */
 enum perseus_status prs_route_flush_run(struct prs_route *route);
-/* The same, and waits until it is complete. */
+/* Submits, and waits until it is complete. */
 enum perseus_status prs_route_perform(struct prs_route *route, struct prs_request *request,
                                       enum prs_class what);
 /* Everything submitted to `pe` (or PRS_ORDER_ALL_PEERS) has completed. */

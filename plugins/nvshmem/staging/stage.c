@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 
 #include "fabric/word.h"
-#include "plugin.h"
 
 #define SCRATCH_BYTES 64
 
@@ -14,7 +13,7 @@
 
 static uint64_t blocks_offset(const struct prs_staging *stage)
 {
-    uint64_t bytes = (uint64_t)stage->plugin->n_pes * sizeof(struct prs_staging_words);
+    uint64_t bytes = (uint64_t)stage->n_pes * sizeof(struct prs_staging_words);
     return (bytes + SCRATCH_BYTES + 4095) / 4096 * 4096;
 }
 
@@ -55,47 +54,55 @@ const struct prs_staging_words *prs_staging_words_from(const struct prs_staging 
 
 /* ---- life ---- */
 
+static enum perseus_status pump(void *context, bool *out_did);
+static uint64_t moved(const void *context);
+static void told(void *context, uint32_t index);
+
 static enum perseus_status create_arena(struct prs_staging *stage)
 {
-    const struct prs_plugin *plugin = stage->plugin;
     stage->arena_bytes =
-        (size_t)(blocks_offset(stage) + (uint64_t)plugin->n_pes * block_bytes(stage));
+        (size_t)(blocks_offset(stage) + (uint64_t)stage->n_pes * block_bytes(stage));
     void *arena = mmap(NULL, stage->arena_bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (arena == MAP_FAILED) {
-        return prs_fail(&plugin->log, PERSEUS_OUT_OF_MEMORY,
+        return prs_fail(stage->log, PERSEUS_OUT_OF_MEMORY,
                         "no memory for %zu bytes of staging for %d PEs: lower PERSEUS_STAGE_BYTES",
-                        stage->arena_bytes, plugin->n_pes);
+                        stage->arena_bytes, stage->n_pes);
     }
     stage->arena = arena;
-    stage->rmw.scratch = (uint64_t *)(void *)(stage->arena + (size_t)plugin->n_pes *
+    stage->rmw.scratch = (uint64_t *)(void *)(stage->arena + (size_t)stage->n_pes *
                                                                  sizeof(struct prs_staging_words));
-    stage->peers = calloc((size_t)plugin->n_pes, sizeof *stage->peers);
+    stage->peers = calloc((size_t)stage->n_pes, sizeof *stage->peers);
     if (stage->peers == NULL) {
-        return prs_fail(&plugin->log, PERSEUS_OUT_OF_MEMORY, "no memory for %d PEs", plugin->n_pes);
+        return prs_fail(stage->log, PERSEUS_OUT_OF_MEMORY, "no memory for %d PEs", stage->n_pes);
     }
-    for (int pe = 0; pe < plugin->n_pes; pe++) {
+    for (int pe = 0; pe < stage->n_pes; pe++) {
         for (int way = 0; way < PRS_STAGE_WAYS; way++) {
             enum prs_staging_way each = (enum prs_staging_way)way;
             stage->peers[pe].out[way].ring = stage->arena + out_offset(stage, pe, each);
             stage->peers[pe].in[way].ring = stage->arena + prs_staging_in_offset(stage, pe, each);
         }
     }
-    return prs_window_create(plugin->routes[PRS_SIDE_PROXY].orderer, stage->arena,
-                             stage->arena_bytes, PRS_MEMORY_HOST, &stage->window);
+    return prs_window_create(stage->route->link.orderer, stage->arena, stage->arena_bytes,
+                             PRS_MEMORY_HOST, &stage->window);
 }
 
-enum perseus_status prs_staging_create(struct prs_plugin *plugin, uint64_t ring_bytes,
+enum perseus_status prs_staging_create(const struct prs_staging_config *config,
                                        struct prs_staging **out)
 {
     struct prs_staging *stage = calloc(1, sizeof *stage);
     if (stage == NULL) {
-        return prs_fail(&plugin->log, PERSEUS_OUT_OF_MEMORY, "no memory for staging");
+        return prs_fail(config->log, PERSEUS_OUT_OF_MEMORY, "no memory for staging");
     }
-    stage->plugin = plugin;
-    stage->cuda = plugin->cuda;
-    stage->ring_bytes[PRS_STAGE_REQUEST] = ring_bytes;
-    stage->ring_bytes[PRS_STAGE_REPLY] = ring_bytes / 4;
+    stage->route = config->route;
+    stage->memory = config->memory;
+    stage->cuda = config->cuda;
+    stage->log = config->log;
+    stage->self = (int)config->memory->owner;
+    stage->n_pes = (int)config->route->n_pes;
+    stage->op_bytes_max = config->op_bytes_max;
+    stage->ring_bytes[PRS_STAGE_REQUEST] = config->ring_bytes;
+    stage->ring_bytes[PRS_STAGE_REPLY] = config->ring_bytes / 4;
     enum perseus_status status = create_arena(stage);
     if (status == PERSEUS_OK && stage->cuda != NULL) {
         status = prs_cuda_lane_init(&stage->out, stage->cuda);
@@ -107,8 +114,16 @@ enum perseus_status prs_staging_create(struct prs_plugin *plugin, uint64_t ring_
         prs_staging_destroy(stage);
         return status;
     }
+    stage->route->hooks =
+        (struct prs_route_hooks){.context = stage, .pump = pump, .moved = moved, .told = told};
     *out = stage;
     return PERSEUS_OK;
+}
+
+void prs_staging_set_directory(struct prs_staging *stage, const unsigned char *blobs, size_t stride)
+{
+    stage->directory = blobs;
+    stage->directory_stride = stride;
 }
 
 enum perseus_status prs_staging_pin(struct prs_staging *stage)
@@ -126,9 +141,10 @@ void prs_staging_destroy(struct prs_staging *stage)
     if (stage == NULL) {
         return;
     }
+    stage->route->hooks = (struct prs_route_hooks){.context = NULL};
     prs_cuda_lane_finish(&stage->out);
     prs_cuda_lane_finish(&stage->in);
-    for (int pe = 0; stage->peers != NULL && pe < stage->plugin->n_pes; pe++) {
+    for (int pe = 0; stage->peers != NULL && pe < stage->n_pes; pe++) {
         prs_window_remote_close(stage->peers[pe].arena);
     }
     prs_window_destroy(stage->window);
@@ -146,7 +162,7 @@ void prs_staging_destroy(struct prs_staging *stage)
 
 bool prs_staging_is_device(const struct prs_staging *stage, const void *pointer)
 {
-    const struct prs_chunk *chunk = prs_memory_find(&stage->plugin->memory, pointer, 1);
+    const struct prs_chunk *chunk = prs_memory_find(stage->memory, pointer, 1);
     return chunk != NULL && chunk->device;
 }
 
@@ -178,7 +194,7 @@ enum perseus_status prs_staging_copy_here(struct prs_staging *stage, void *targe
 enum perseus_status prs_staging_amo_here(struct prs_staging *stage, const struct prs_amo *amo,
                                          void *word, uint64_t *out_old)
 {
-    struct prs_route *route = &stage->plugin->routes[PRS_SIDE_PROXY];
+    struct prs_route *route = stage->route;
     struct prs_patience patience = {0};
     enum perseus_status status = PERSEUS_OK;
     if (!prs_staging_is_device(stage, word)) {
@@ -187,7 +203,7 @@ enum perseus_status prs_staging_amo_here(struct prs_staging *stage, const struct
         return PERSEUS_OK;
     }
     while (stage->rmw.busy && status == PERSEUS_OK) {
-        status = prs_route_turn(route, &patience, "an atomic", (uint32_t)stage->plugin->my_pe);
+        status = prs_route_turn(route, &patience, "an atomic", (uint32_t)stage->self);
     }
     uint64_t *scratch = stage->rmw.scratch;
     if (status == PERSEUS_OK) {
@@ -214,11 +230,19 @@ static uint32_t told_token(int pe, enum prs_staging_way way)
 
 static uint32_t knock_token(const struct prs_staging *stage)
 {
-    return told_token(stage->plugin->n_pes, 0);
+    return told_token(stage->n_pes, 0);
 }
 
-void prs_staging_told(struct prs_staging *stage, uint32_t index)
+static uint64_t moved(const void *context)
 {
+    const struct prs_staging *stage = context;
+    return stage->moves - stage->knocks;
+}
+
+/* A message of staging's own has completed: one that tells `done`, whose `index` says, or a knock. */
+static void told(void *context, uint32_t index)
+{
+    struct prs_staging *stage = context;
     if (PRS_ROUTE_TOKENS + index == knock_token(stage)) {
         stage->knocking = false;
         stage->knocks++;
@@ -241,13 +265,12 @@ void prs_staging_knock(struct prs_staging *stage, int pe, uint32_t idle)
         .peer = (uint32_t)pe,
         .token = knock_token(stage),
         .remote = peer->arena,
-        .remote_offset = (uint64_t)stage->plugin->my_pe * sizeof(struct prs_staging_words) +
+        .remote_offset = (uint64_t)stage->self * sizeof(struct prs_staging_words) +
                          offsetof(struct prs_staging_words, knock),
         .value = 1,
     };
     stage->knocking = true;
-    enum perseus_status status =
-        prs_orderer_submit(stage->plugin->routes[PRS_SIDE_PROXY].orderer, &knock);
+    enum perseus_status status = prs_orderer_submit(stage->route->link.orderer, &knock);
     stage->knocking = stage->knocking && status == PERSEUS_OK;
     peer->lost = peer->lost || status == PERSEUS_PEER_LOST;
 }
@@ -267,12 +290,11 @@ static enum perseus_status tell(struct prs_staging *stage, int pe, enum prs_stag
         .peer = (uint32_t)pe,
         .token = told_token(pe, way),
         .remote = stage->peers[pe].arena,
-        .remote_offset = done_offset(stage->plugin->my_pe, way),
+        .remote_offset = done_offset(stage->self, way),
         .value = in->done,
     };
     in->telling = true; /* before: it may complete at once */
-    enum perseus_status status =
-        prs_orderer_submit(stage->plugin->routes[PRS_SIDE_PROXY].orderer, &signal);
+    enum perseus_status status = prs_orderer_submit(stage->route->link.orderer, &signal);
     if (status == PERSEUS_OK) {
         in->told = in->done;
         stage->moves++;
@@ -288,7 +310,11 @@ static enum perseus_status connect_peer(struct prs_staging *stage, int pe)
     if (stage->peers[pe].arena != NULL) {
         return PERSEUS_OK;
     }
-    return prs_plugin_import_arena(stage->plugin, pe, &stage->peers[pe].arena);
+    const unsigned char *blob = stage->directory + (size_t)pe * stage->directory_stride;
+    uint32_t bytes;
+    memcpy(&bytes, blob, sizeof bytes);
+    return prs_window_import(stage->route->link.orderer, (uint32_t)pe, blob + sizeof bytes, bytes,
+                             &stage->peers[pe].arena);
 }
 
 static bool has_work(const struct prs_staging *stage, int pe)
@@ -333,13 +359,15 @@ static enum perseus_status advance(struct prs_staging *stage)
     return status == PERSEUS_OK ? prs_cuda_lane_advance(&stage->in) : status;
 }
 
-enum perseus_status prs_staging_pump(struct prs_staging *stage, bool *out_did)
+/* Moves everything on, in both directions. */
+static enum perseus_status pump(void *context, bool *out_did)
 {
+    struct prs_staging *stage = context;
     enum perseus_status status = PERSEUS_OK;
     bool any = false;
     *out_did = false;
-    for (int pe = 0; pe < stage->plugin->n_pes && status == PERSEUS_OK; pe++) {
-        if (pe == stage->plugin->my_pe || stage->peers[pe].lost || !has_work(stage, pe)) {
+    for (int pe = 0; pe < stage->n_pes && status == PERSEUS_OK; pe++) {
+        if (pe == stage->self || stage->peers[pe].lost || !has_work(stage, pe)) {
             continue;
         }
         if (!any) {

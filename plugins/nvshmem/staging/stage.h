@@ -32,9 +32,7 @@
 
 #include "host/amo.h"
 #include "staging/cuda.h"
-#include "host/handle.h"
-#include "order/order.h"
-#include "route/route.h"
+#include "route/piece.h"
 #include "staging/stage_ring.h"
 
 enum prs_staging_way { PRS_STAGE_REQUEST, PRS_STAGE_REPLY, PRS_STAGE_WAYS };
@@ -97,9 +95,24 @@ struct prs_staging_rmw {
     uint64_t *scratch;         /* pinned: what was read, what is written */
 };
 
-struct prs_staging {
-    struct prs_plugin *plugin;
+struct prs_staging_config {
+    struct prs_route *route; /* the proxy's, started; staging hooks itself in */
+    const struct prs_memory *memory;
     struct prs_cuda *cuda; /* NULL: no device memory */
+    const struct prs_log *log;
+    uint64_t ring_bytes;   /* toward each PE */
+    uint64_t op_bytes_max; /* of one request to the route */
+};
+
+struct prs_staging {
+    struct prs_route *route;
+    const struct prs_memory *memory;
+    struct prs_cuda *cuda;
+    const struct prs_log *log;
+    int self, n_pes;
+    uint64_t op_bytes_max;
+    const unsigned char *directory; /* see prs_staging_set_directory */
+    size_t directory_stride;
     uint64_t ring_bytes[PRS_STAGE_WAYS];
     unsigned char *arena;
     size_t arena_bytes;
@@ -113,9 +126,13 @@ struct prs_staging {
     uint64_t knocks;
 };
 
-/* Before PEs introduce themselves; the proxy route has started. */
-enum perseus_status prs_staging_create(struct prs_plugin *plugin, uint64_t ring_bytes,
+/* Before PEs introduce themselves. What config points to outlives the staging. */
+enum perseus_status prs_staging_create(const struct prs_staging_config *config,
                                        struct prs_staging **out);
+/* The window blob of every PE's rings at blobs + PE * stride, its length before it as u32. Not
+ * copied; PEs are imported at first use. */
+void prs_staging_set_directory(struct prs_staging *stage, const unsigned char *blobs,
+                               size_t stride);
 void prs_staging_destroy(struct prs_staging *stage); /* NULL allowed */
 /* Page-locks the rings; when the first device memory is registered, since it may wait for kernels.
  */
@@ -143,10 +160,6 @@ bool prs_staging_is_device(const struct prs_staging *stage, const void *pointer)
 enum perseus_status prs_staging_amo_here(struct prs_staging *stage, const struct prs_amo *amo,
                                          void *word, uint64_t *out_old);
 
-/* Moves everything on, in both directions. */
-enum perseus_status prs_staging_pump(struct prs_staging *stage, bool *out_did);
-/* A message of staging's own has completed: one that tells `done`, whose `index` says, or a knock. */
-void prs_staging_told(struct prs_staging *stage, uint32_t index);
 /* A dead peer never tells `done`, and where nothing is sent to it nobody notices: so who waits for it long
  * knocks. `idle`: rounds without any work. */
 void prs_staging_knock(struct prs_staging *stage, int pe, uint32_t idle);
@@ -172,10 +185,9 @@ void prs_staging_commit(struct prs_staging *stage, int pe, enum prs_staging_way 
 enum perseus_status prs_staging_send(struct prs_staging *stage, int pe, enum prs_staging_way way,
                                      bool *did);
 /* stage_bulk.c */
-struct prs_transfer;
-bool prs_staging_is_bulk(const struct prs_staging *stage, const struct prs_transfer *piece);
+bool prs_staging_is_bulk(const struct prs_staging *stage, const struct prs_piece *piece);
 enum perseus_status prs_staging_put_bulk(struct prs_staging *stage, int pe,
-                                         const struct prs_transfer *piece);
+                                         const struct prs_piece *piece);
 /* The one whose slot comes first; NULL: none. */
 const struct prs_staging_bulk *prs_staging_next_bulk(const struct prs_staging *stage, int pe);
 /* All slots before its own have been posted. AGAIN: it has to wait. */

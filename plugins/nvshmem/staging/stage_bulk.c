@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stage_bulk.c: large puts between system memories pass the rings by: the fabric carries them straight from
  * source to destination, and their slot only keeps their place in the order. */
-#include "transfer.h"
 #include "staging/stage.h"
 
 static uint64_t bulk_bytes_min(const struct prs_staging *stage)
@@ -9,24 +8,23 @@ static uint64_t bulk_bytes_min(const struct prs_staging *stage)
     return stage->ring_bytes[PRS_STAGE_REQUEST] / 16;
 }
 
-bool prs_staging_is_bulk(const struct prs_staging *stage, const struct prs_transfer *piece)
+bool prs_staging_is_bulk(const struct prs_staging *stage, const struct prs_piece *piece)
 {
     if (piece->bytes < bulk_bytes_min(stage) || piece->handle.blob_bytes[PRS_SIDE_PROXY] == 0) {
         return false; /* small, or into device memory */
     }
-    const struct prs_chunk *chunk =
-        prs_memory_find(&stage->plugin->memory, piece->local, piece->bytes);
+    const struct prs_chunk *chunk = prs_memory_find(stage->memory, piece->local, piece->bytes);
     return chunk != NULL && chunk->regions[PRS_SIDE_PROXY] != NULL;
 }
 
 enum perseus_status prs_staging_put_bulk(struct prs_staging *stage, int pe,
-                                         const struct prs_transfer *piece)
+                                         const struct prs_piece *piece)
 {
     struct prs_staging_bulks *bulks = &stage->peers[pe].bulks;
     struct prs_staging_bulk bulk;
     struct prs_slot *slot;
-    enum perseus_status status = prs_transfer_request(&stage->plugin->routes[PRS_SIDE_PROXY], pe,
-                                                      piece, PRS_REQUEST_PUT, &bulk.put);
+    enum perseus_status status =
+        prs_piece_request(stage->route, stage->memory, pe, piece, PRS_REQUEST_PUT, &bulk.put);
     if (status == PERSEUS_OK) {
         status = prs_staging_request(stage, pe, 0, &slot);
     }
@@ -54,8 +52,7 @@ enum perseus_status prs_staging_send_bulk(struct prs_staging *stage, int pe)
     if (prs_staging_peer_done(stage, pe, PRS_STAGE_REQUEST) < bulk->after) {
         return PERSEUS_AGAIN;
     }
-    enum perseus_status status =
-        prs_orderer_submit(stage->plugin->routes[PRS_SIDE_PROXY].orderer, &bulk->put);
+    enum perseus_status status = prs_orderer_submit(stage->route->link.orderer, &bulk->put);
     if (status == PERSEUS_OK) {
         bulks->first = (bulks->first + 1) % PRS_STAGING_BULKS;
         bulks->count--;
@@ -70,8 +67,7 @@ enum perseus_status prs_staging_fence_bulk(struct prs_staging *stage, int pe)
     if (!bulks->open) {
         return PERSEUS_OK;
     }
-    enum perseus_status status =
-        prs_orderer_fence(stage->plugin->routes[PRS_SIDE_PROXY].orderer, (uint32_t)pe);
+    enum perseus_status status = prs_orderer_fence(stage->route->link.orderer, (uint32_t)pe);
     bulks->open = status != PERSEUS_OK;
     return status;
 }

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "fabric/word.h"
-#include "plugin.h"
 #include "staging/stage.h"
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -28,11 +27,11 @@ struct arrival { /* the slot at the head of a ring */
 static enum perseus_status find(const struct arrival *arrival, size_t bytes,
                                 const struct prs_chunk **out)
 {
-    struct prs_plugin *plugin = arrival->stage->plugin;
+    const struct prs_staging *stage = arrival->stage;
     void *pointer = (void *)(uintptr_t)arrival->slot->address;
-    *out = prs_memory_find(&plugin->memory, pointer, bytes);
+    *out = prs_memory_find(stage->memory, pointer, bytes);
     if (*out == NULL) {
-        return prs_fail(&plugin->log, PERSEUS_PROTOCOL,
+        return prs_fail(stage->log, PERSEUS_PROTOCOL,
                         "PE %d asked for %zu bytes at %p, which are not registered on this PE: its "
                         "program uses memory that was freed, or another heap",
                         arrival->pe, bytes, pointer);
@@ -187,7 +186,7 @@ static enum perseus_status take_get(struct arrival *arrival)
         return status;
     }
     if (prs_slot_span(slot->bytes) > stage->ring_bytes[PRS_STAGE_REPLY] / 2) {
-        return prs_fail(&stage->plugin->log, PERSEUS_PROTOCOL,
+        return prs_fail(stage->log, PERSEUS_PROTOCOL,
                         "PE %d asks for %u bytes in one reply, which its own PERSEUS_STAGE_BYTES "
                         "cannot give: set it alike everywhere",
                         arrival->pe, slot->bytes);
@@ -256,7 +255,7 @@ enum perseus_status prs_staging_take(struct prs_staging *stage, int pe, enum prs
             arrival.slot + least(tail - in->head, ring_bytes - offset) / sizeof *arrival.slot;
         if (!prs_slot_is_sound(arrival.slot, in->head, ring_bytes)) {
             return prs_fail(
-                &stage->plugin->log, PERSEUS_PROTOCOL,
+                stage->log, PERSEUS_PROTOCOL,
                 "PE %d sent a malformed staging slot (kind %u, %llu bytes): give every PE "
                 "the same files and environment",
                 pe, arrival.slot->kind, (unsigned long long)span);

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "staging/stage.h"
-#include "transfer.h"
 
 /* ---- slots ---- */
 
@@ -48,7 +47,7 @@ void prs_staging_commit(struct prs_staging *stage, int pe, enum prs_staging_way 
 enum perseus_status prs_staging_request(struct prs_staging *stage, int pe, uint64_t payload_bytes,
                                         struct prs_slot **out)
 {
-    struct prs_route *route = &stage->plugin->routes[PRS_SIDE_PROXY];
+    struct prs_route *route = stage->route;
     struct prs_patience patience = {0};
     enum perseus_status status = prs_cuda_enter(stage->cuda);
     while (status == PERSEUS_OK && !stage->peers[pe].lost) {
@@ -85,9 +84,9 @@ enum perseus_status prs_staging_put(struct prs_staging *stage, int pe, uint64_t 
                                     const void *local, size_t bytes)
 {
     const unsigned char *source = local;
-    const struct prs_chunk *chunk = prs_memory_find(&stage->plugin->memory, local, bytes);
+    const struct prs_chunk *chunk = prs_memory_find(stage->memory, local, bytes);
     if (chunk == NULL) {
-        return prs_transfer_stray(stage->plugin, pe, local, bytes);
+        return prs_memory_stray(stage->memory, pe, local, bytes);
     }
     while (bytes > 0) {
         uint64_t most = piece_max(stage, PRS_STAGE_REQUEST), piece = bytes < most ? bytes : most;
@@ -129,8 +128,8 @@ enum perseus_status prs_staging_get(struct prs_staging *stage, int pe, uint64_t 
                                     void *local, size_t bytes)
 {
     unsigned char *target = local;
-    if (prs_memory_find(&stage->plugin->memory, local, bytes) == NULL) {
-        return prs_transfer_stray(stage->plugin, pe, local, bytes);
+    if (prs_memory_find(stage->memory, local, bytes) == NULL) {
+        return prs_memory_stray(stage->memory, pe, local, bytes);
     }
     while (bytes > 0) {
         uint64_t most = piece_max(stage, PRS_STAGE_REPLY), piece = bytes < most ? bytes : most;
@@ -183,7 +182,7 @@ static bool is_settled(const struct prs_staging *stage, int pe)
 
 enum perseus_status prs_staging_quiet(struct prs_staging *stage, int pe)
 {
-    struct prs_route *route = &stage->plugin->routes[PRS_SIDE_PROXY];
+    struct prs_route *route = stage->route;
     struct prs_patience patience = {0};
     enum perseus_status status = prs_cuda_enter(stage->cuda);
     while (status == PERSEUS_OK && !is_settled(stage, pe)) {
@@ -209,10 +208,10 @@ static enum perseus_status send_slots(struct prs_staging *stage, int pe, enum pr
 {
     struct prs_staging_peer *peer = &stage->peers[pe];
     struct prs_staging_out *out = &peer->out[way];
-    uint64_t most = stage->plugin->op_bytes_max / PRS_SLOT_ALIGN * PRS_SLOT_ALIGN;
+    uint64_t most = stage->op_bytes_max / PRS_SLOT_ALIGN * PRS_SLOT_ALIGN;
     uint64_t offset = out->posted % stage->ring_bytes[way];
     uint64_t bytes = least(least(end - out->posted, stage->ring_bytes[way] - offset), most);
-    int self = stage->plugin->my_pe;
+    int self = stage->self;
     const struct prs_request put = {
         .kind = PRS_REQUEST_PUT_SIGNAL,
         .op = PERSEUS_SIGNAL_SET,
@@ -227,8 +226,7 @@ static enum perseus_status send_slots(struct prs_staging *stage, int pe, enum pr
         .signal_offset = prs_staging_tail_offset(self, way),
         .value = out->posted + bytes,
     };
-    enum perseus_status status =
-        prs_orderer_submit(stage->plugin->routes[PRS_SIDE_PROXY].orderer, &put);
+    enum perseus_status status = prs_orderer_submit(stage->route->link.orderer, &put);
     if (status == PERSEUS_OK) {
         out->posted += bytes;
     }

@@ -75,6 +75,7 @@ static enum perseus_status fabric_open(const struct prs_fabric_config *config,
     }
     fabric->base.ops = &prs_libfabric_ops;
     fabric->log = config->log;
+    fabric->loss_level = config->loss_level;
     fabric->clock = config->clock.now_ns != NULL ? config->clock : prs_clock_monotonic();
     fabric->process_space = prs_lf_process_space();
     pthread_mutex_init(&fabric->lock, NULL);

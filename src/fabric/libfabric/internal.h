@@ -28,6 +28,7 @@ struct prs_lf_endpoint;
 struct prs_lf_fabric {
     struct prs_fabric base;
     const struct prs_log *log;
+    enum perseus_log_level loss_level;
     struct prs_clock clock;
     uint64_t process_space;
     struct fi_info *info;

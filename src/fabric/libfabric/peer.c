@@ -189,9 +189,10 @@ void prs_lf_peer_lose(struct prs_lf_endpoint *endpoint, uint32_t index, const ch
         return;
     }
     peer->lost = true;
-    prs_fail(prs_lf_log(endpoint), PERSEUS_PEER_LOST,
-             "peer %u is lost: %s (%s); %s; nothing more is sent to it", index, why,
-             endpoint->base.fabric->caps.provider, prs_lf_advice(PERSEUS_PEER_LOST));
+    const struct prs_lf_fabric *fabric = (const struct prs_lf_fabric *)endpoint->base.fabric;
+    prs_log(fabric->log, fabric->loss_level,
+            "peer %u is lost: %s (%s); %s; nothing more is sent to it", index, why,
+            fabric->base.caps.provider, prs_lf_advice(PERSEUS_PEER_LOST));
 }
 
 /* What the provider still has of an ended peer it will not return: stranded (context.h). */

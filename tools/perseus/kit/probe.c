@@ -40,7 +40,7 @@ static enum perseus_status ask_fabric(const char *fabric_name, const char *provi
     struct prs_link link = {.fabric = NULL};
     enum perseus_status status = prs_link_settings_read(&attr, log, &settings);
     if (status == PERSEUS_OK) {
-        status = prs_link_open(&link, &settings, NULL, log);
+        status = prs_link_open(&link, &settings, PERSEUS_LOG_ERROR, log);
     }
     if (status == PERSEUS_OK) {
         probe->caps = link.fabric->caps;
