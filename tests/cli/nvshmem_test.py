@@ -43,7 +43,7 @@ class EnvTest(ProgramTest):
     def test_lines(self):
         preload, transport, heap, provider, ordering = self.lines_in_a_shell(
             "--transport", "ibrc", "--heap", "system", "--provider", "tcp", "--ordering", "drain")[:5]
-        self.assertEqual(preload.split(":"), [os.path.join(PLUGINS, f"nvshmem_transport_ibrc.so.{n}") for n in (3, 4)])
+        self.assertEqual(preload.split(":"), [os.path.join(PLUGINS, f"nvshmem_transport_ibrc.so.{n}") for n in (3, 4, 5, 6, 7)])
         self.assertEqual((transport, heap, provider, ordering), ("ibrc", "SYSMEM", "tcp", "drain"))
 
     def test_every_preloaded_file_has_its_name_as_soname(self):
@@ -54,21 +54,38 @@ class EnvTest(ProgramTest):
             self.assertEqual([line.split()[-1] for line in symbols.stdout.splitlines()], ["nvshmemt_init"])
 
     def test_the_installed_interface_decides(self):
-        with Installation(4) as folder:
-            self.assertTrue(self.lines_in_a_shell("--nvshmem", folder)[0].endswith("libfabric.so.4"))
-        with Installation(7) as folder:
+        for major in (3, 4, 5, 6, 7):
+            with Installation(major) as folder:
+                preload = self.lines_in_a_shell("--nvshmem", folder)[0]
+                self.assertEqual(preload, os.path.join(PLUGINS, f"nvshmem_transport_libfabric.so.{major}"))
+        with Installation(8) as folder:
             done = self.fails(1, "nvshmem-env", "--nvshmem", folder)
             self.assertEqual(done.stdout, "")
-            for word in ("interface 7", "3 (NVSHMEM 3.4)", "4 (NVSHMEM 3.5)"):
+            for word in ("interface 8", "3 (NVSHMEM 3.3 and 3.4)", "7 (NVSHMEM 3.8)"):
                 self.assertIn(word, done.stderr)
 
     def test_the_interface_of_nvshmem_home_is_checked(self):
-        with tempfile.TemporaryDirectory() as home, Installation(7) as folder:
+        with tempfile.TemporaryDirectory() as home, Installation(8) as folder:
             os.symlink(folder, os.path.join(home, "lib"))
             done = self.fails(1, "nvshmem-env", env={"NVSHMEM_HOME": home})
             self.assertEqual(done.stdout, "")
-            self.assertIn("interface 7", done.stderr)
+            self.assertIn("interface 8", done.stderr)
             self.ok("nvshmem-env", env={"NVSHMEM_HOME": "/nonexistent"})
+
+    def test_any_folder_that_leads_to_the_library_will_do(self):
+        with tempfile.TemporaryDirectory() as root, Installation(6) as folder:
+            for below in ("lib", "lib64", "nvidia/nvshmem/lib"):
+                home = os.path.join(root, below.replace("/", "-"))
+                os.makedirs(os.path.dirname(os.path.join(home, below)))
+                os.symlink(folder, os.path.join(home, below))
+                self.assertTrue(self.lines_in_a_shell("--nvshmem", home)[0].endswith("libfabric.so.6"), below)
+            wheel = os.path.join(root, "nvidia-nvshmem-lib", "nvidia", "nvshmem")
+            self.assertTrue(self.lines_in_a_shell("--nvshmem", wheel)[0].endswith("libfabric.so.6"))
+            self.ok("nvshmem-install", wheel)
+            self.assertTrue(os.path.islink(os.path.join(folder, "nvshmem_transport_libfabric.so.6")))
+            self.ok("nvshmem-install", "--undo", wheel)
+            done = self.fails(1, "nvshmem-env", "--nvshmem", root)
+            self.assertIn("prefix, or its wheel's root", done.stderr)
 
     def test_mistakes(self):
         self.fails(2, "nvshmem-env", "--transport", "ucx")
@@ -104,9 +121,9 @@ class InstallTest(ProgramTest):
             self.assertFalse(os.path.lexists(os.path.join(folder, "nvshmem_transport_ibrc.so.4")))
 
     def test_refuses(self):
-        with Installation(7) as folder:
+        with Installation(8) as folder:
             done = self.fails(1, "nvshmem-install", folder)
-            self.assertIn("interface 7", done.stderr)
+            self.assertIn("interface 8", done.stderr)
             self.assertEqual(len(os.listdir(folder)), 4)
         with tempfile.TemporaryDirectory() as folder:
             self.fails(1, "nvshmem-install", folder)

@@ -8,11 +8,7 @@
 #include "nvshmem/commands.h"
 #include "kit/exit.h"
 #include "nvshmem/files.h"
-#include "kit/options.h"
-
-struct env_options {
-    const char *transport, *provider, *ordering, *heap, *plugins, *nvshmem;
-};
+#include "nvshmem/nv_options.h"
 
 /* In single quotes, as every shell takes it. */
 static void print_quoted(const char *text)
@@ -36,11 +32,11 @@ static void print_export(const char *name, const char *value)
 }
 
 /* The object whose SONAME NVSHMEM asks for is found first when it is loaded already. Of an unknown NVSHMEM,
- * both versions are: it asks for the one it speaks. */
+ * all versions are: it asks for the one it speaks. */
 static bool print_preload(const char *plugins, const char *transport,
                           struct prs_nvshmem_majors majors)
 {
-    char list[2 * PRS_NVSHMEM_PATH_BYTES] = "", file[PRS_NVSHMEM_PATH_BYTES];
+    char list[5 * PRS_NVSHMEM_PATH_BYTES] = "", file[PRS_NVSHMEM_PATH_BYTES];
     for (int each = majors.first; each <= majors.last; each++) {
         if (!prs_nvshmem_file(plugins, transport, each, file) ||
             !prs_nvshmem_list_add(list, sizeof list, file)) {
@@ -59,16 +55,18 @@ static bool print_preload(const char *plugins, const char *transport,
     return true;
 }
 
-/* The lib folder of the NVSHMEM that the program will use, as far as known: NULL, or what was given, or
- * NVSHMEM_HOME's. */
-static const char *nvshmem_folder(const char *given, char *buffer, size_t bytes)
+/* The interfaces of the NVSHMEM that the program will use, as far as known: the one that was given, or
+ * NVSHMEM_HOME's, if that is one. */
+static bool find_majors(const char *command, const char *given, struct prs_nvshmem_majors *out)
 {
     const char *home = getenv("NVSHMEM_HOME");
-    if (given != NULL || home == NULL || home[0] == '\0') {
-        return given;
+    const char *where = given != NULL || home == NULL || home[0] == '\0' ? given : home;
+    char folder[PRS_NVSHMEM_PATH_BYTES];
+    if (where == NULL || (given == NULL && access(where, R_OK) != 0)) {
+        return prs_nvshmem_majors_find(command, NULL, out);
     }
-    snprintf(buffer, bytes, "%s/lib", home);
-    return access(buffer, R_OK) == 0 ? buffer : NULL;
+    return prs_nvshmem_host_folder(command, where, folder) &&
+           prs_nvshmem_majors_find(command, folder, out);
 }
 
 static const char *heap_kind(const char *heap)
@@ -78,57 +76,34 @@ static const char *heap_kind(const char *heap)
 
 int prs_tool_nvshmem_env(int argc, char **argv)
 {
-    struct env_options options = {.transport = "libfabric"};
-    const struct prs_option table[] = {
-        {"transport", "NAME", "libfabric (default) or ibrc: the transport to stand in for",
-         prs_parse_text, &options.transport},
-        {"provider", "NAME",
-         "libfabric provider: tcp, sockets, shm, verbs, cxi, efa\n(default: the best one found)",
-         prs_parse_text, &options.provider},
-        {"ordering", "MODE",
-         "auto (default), drain, drain-peer, deferred, nic-fence, fifo or counted;\ndrain is what "
-         "NVSHMEM does by itself",
-         prs_parse_text, &options.ordering},
-        {"heap", "KIND", "device or system: where NVSHMEM puts the symmetric heap", prs_parse_text,
-         &options.heap},
-        {"nvshmem", "DIR",
-         "lib folder of the NVSHMEM to be used: its interface is checked\n(default: "
-         "NVSHMEM_HOME's, if that is set)",
-         prs_parse_text, &options.nvshmem},
-        {"plugins", "DIR", "where the built transports are (default: beside this program)",
-         prs_parse_text, &options.plugins},
-    };
-    const struct prs_command command = {
+    static const struct prs_nv_command_text text = {
+        .command = PRS_NV_ENV,
         .name = "perseus nvshmem-env",
         .summary = "Prints the lines that make NVSHMEM programs use Perseus, unchanged:\n"
                    "  eval \"$(perseus nvshmem-env --provider tcp)\"\n"
                    "  mpirun ./program",
-        .options = table,
-        .n_options = sizeof table / sizeof *table,
     };
+    struct prs_nv_options options;
     int exit_code;
-    if (!prs_command_parse(&command, argc, argv, NULL, &exit_code)) {
+    if (!prs_nv_options_parse(&text, argc, argv, &options, NULL, &exit_code)) {
         return exit_code;
     }
-    if (!prs_nvshmem_is_transport(options.transport)) {
-        return prs_command_mistake(&command, "--transport %s: it takes libfabric or ibrc",
-                                   options.transport);
+    const char *transport = options.transport != NULL ? options.transport : "libfabric";
+    if (!prs_nvshmem_is_transport(transport)) {
+        return prs_nv_options_mistake(&text, "--transport takes libfabric or ibrc, not ",
+                                      transport);
     }
     if (options.heap != NULL && heap_kind(options.heap) == NULL) {
-        return prs_command_mistake(&command, "--heap %s: it takes device or system", options.heap);
+        return prs_nv_options_mistake(&text, "--heap takes device or system, not ", options.heap);
     }
     char plugins[PRS_NVSHMEM_PATH_BYTES];
-    if (!prs_nvshmem_plugins(options.plugins, plugins)) {
-        return PRS_EXIT_FAILED;
-    }
-    char home[PRS_NVSHMEM_PATH_BYTES];
     struct prs_nvshmem_majors majors;
-    if (!prs_nvshmem_majors_find(command.name, nvshmem_folder(options.nvshmem, home, sizeof home),
-                                 &majors) ||
-        !print_preload(plugins, options.transport, majors)) {
+    if (!prs_nvshmem_plugins(options.plugins, plugins) ||
+        !find_majors(text.name, options.nvshmem, &majors) ||
+        !print_preload(plugins, transport, majors)) {
         return PRS_EXIT_FAILED;
     }
-    print_export("NVSHMEM_REMOTE_TRANSPORT", options.transport);
+    print_export("NVSHMEM_REMOTE_TRANSPORT", transport);
     if (options.heap != NULL) {
         print_export("NVSHMEM_HEAP_KIND", heap_kind(options.heap));
     }

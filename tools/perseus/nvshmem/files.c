@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/interface.h"
+
 bool prs_nvshmem_is_transport(const char *name)
 {
     return strcmp(name, "libfabric") == 0 || strcmp(name, "ibrc") == 0;
@@ -31,7 +33,7 @@ bool prs_nvshmem_list_add(char *list, size_t list_bytes, const char *word)
 static bool holds_transports(const char *folder)
 {
     char file[PRS_NVSHMEM_PATH_BYTES];
-    return prs_nvshmem_file(folder, "libfabric", PRS_NVSHMEM_MAJOR_MIN, file) &&
+    return prs_nvshmem_file(folder, "libfabric", PRS_INTERFACE_FIRST, file) &&
            access(file, R_OK) == 0;
 }
 
@@ -45,7 +47,7 @@ bool prs_nvshmem_plugins(const char *given, char *out)
             return true;
         }
         fprintf(stderr, "%s holds no transports (nvshmem_transport_libfabric.so.%d)\n", given,
-                PRS_NVSHMEM_MAJOR_MIN);
+                PRS_INTERFACE_FIRST);
         return false;
     }
     ssize_t bytes = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -63,50 +65,69 @@ bool prs_nvshmem_plugins(const char *given, char *out)
     return false;
 }
 
-/* 0: it has no transports. */
-static bool find_interface(const char *folder, int *out_major)
+static bool holds_host(const char *folder)
 {
     DIR *directory = opendir(folder);
-    if (directory == NULL) {
-        fprintf(stderr, "%s: %s\n", folder, strerror(errno));
-        return false;
+    bool found = false;
+    for (struct dirent *entry;
+         directory != NULL && !found && (entry = readdir(directory)) != NULL;) {
+        found = strncmp(entry->d_name, "libnvshmem_host.so", 18) == 0;
     }
-    bool host = false;
+    if (directory != NULL) {
+        closedir(directory);
+    }
+    return found;
+}
+
+bool prs_nvshmem_host_folder(const char *command, const char *given, char *out)
+{
+    static const char *const below[] = {"", "/lib", "/lib64", "/nvidia/nvshmem/lib"};
+    for (size_t i = 0; i < sizeof below / sizeof below[0]; i++) {
+        int bytes = snprintf(out, PRS_NVSHMEM_PATH_BYTES, "%s%s", given, below[i]);
+        if (bytes < PRS_NVSHMEM_PATH_BYTES && holds_host(out)) {
+            return true;
+        }
+    }
+    fprintf(stderr,
+            "%s: there is no libnvshmem_host.so in %s, nor in lib, lib64 or nvidia/nvshmem/lib "
+            "below it: name an NVSHMEM's lib folder, its prefix, or its wheel's root\n",
+            command, given);
+    return false;
+}
+
+/* 0: it has no transports. */
+static int find_interface(const char *folder)
+{
+    DIR *directory = opendir(folder);
     int major = 0;
-    for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+    for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
         const char *name = entry->d_name, *dot = strrchr(name, '.');
-        host = host || strncmp(name, "libnvshmem_host.so", 18) == 0;
         if (strncmp(name, "nvshmem_transport_", 18) == 0 && dot != NULL && dot[1] >= '1' &&
             dot[1] <= '9' && strspn(dot + 1, "0123456789") == strlen(dot + 1)) {
             int found = atoi(dot + 1);
             major = found > major ? found : major;
         }
     }
-    closedir(directory);
-    if (!host) {
-        fprintf(stderr, "%s holds no libnvshmem_host.so: name the lib folder of an NVSHMEM\n",
-                folder);
-        return false;
+    if (directory != NULL) {
+        closedir(directory);
     }
-    *out_major = major;
-    return true;
+    return major;
 }
 
 bool prs_nvshmem_majors_find(const char *command, const char *folder,
                              struct prs_nvshmem_majors *out)
 {
-    const struct prs_nvshmem_majors all = {PRS_NVSHMEM_MAJOR_MIN, PRS_NVSHMEM_MAJOR_MAX};
-    int major = 0;
-    if (folder != NULL && !find_interface(folder, &major)) {
-        return false;
-    }
-    if (major != 0 && (major < all.first || major > all.last)) {
+    int major = folder != NULL ? find_interface(folder) : 0;
+    if (major != 0 && prs_interface_find(major) == NULL) {
         fprintf(stderr,
                 "%s: the NVSHMEM in %s speaks transport interface %d, Perseus speaks %d (NVSHMEM "
-                "3.4) and %d (NVSHMEM 3.5): use one of those, or NVSHMEM's own transport\n",
-                command, folder, major, all.first, all.last);
+                "%s) to %d (NVSHMEM %s): use one of those, or NVSHMEM's own transport\n",
+                command, folder, major, PRS_INTERFACE_FIRST,
+                prs_interface_find(PRS_INTERFACE_FIRST)->nvshmem, PRS_INTERFACE_LAST,
+                prs_interface_find(PRS_INTERFACE_LAST)->nvshmem);
         return false;
     }
-    *out = major != 0 ? (struct prs_nvshmem_majors){major, major} : all;
+    *out = major != 0 ? (struct prs_nvshmem_majors){major, major}
+                      : (struct prs_nvshmem_majors){PRS_INTERFACE_FIRST, PRS_INTERFACE_LAST};
     return true;
 }

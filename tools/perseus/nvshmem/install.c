@@ -9,7 +9,7 @@
 #include "nvshmem/commands.h"
 #include "kit/exit.h"
 #include "nvshmem/files.h"
-#include "kit/options.h"
+#include "nvshmem/nv_options.h"
 
 #define STOCK_SUFFIX ".perseus-saved"
 
@@ -107,35 +107,30 @@ static int for_each(const char *folder, const char *plugins, struct prs_nvshmem_
 
 int prs_tool_nvshmem_install(int argc, char **argv)
 {
-    const char *given = NULL;
-    bool undo = false;
-    const struct prs_option table[] = {
-        {"undo", NULL, "puts back what was there", prs_parse_on, &undo},
-        {"plugins", "DIR", "where the built transports are (default: beside this program)",
-         prs_parse_text, &given},
-    };
-    const struct prs_command command = {
+    static const struct prs_nv_command_text text = {
+        .command = PRS_NV_INSTALL,
         .name = "perseus nvshmem-install",
         .operands = "DIR",
-        .summary = "Links the Perseus transports into DIR, the folder of libnvshmem_host.so, under "
-                   "the\nnames of NVSHMEM's own (libfabric and ibrc), which are saved. For where "
-                   "LD_PRELOAD\n(perseus nvshmem-env) is not possible.",
-        .options = table,
-        .n_options = sizeof table / sizeof *table,
+        .summary =
+            "Links the Perseus transports beside libnvshmem_host.so, under the names of NVSHMEM's "
+            "own\n(libfabric and ibrc), which are saved. DIR: that library's folder, the "
+            "installation's\nprefix, or its wheel's root. For where LD_PRELOAD (perseus "
+            "nvshmem-env) is not possible.",
     };
+    struct prs_nv_options options;
     struct prs_nvshmem_majors majors;
     int rest, exit_code;
-    if (!prs_command_parse(&command, argc, argv, &rest, &exit_code)) {
+    if (!prs_nv_options_parse(&text, argc, argv, &options, &rest, &exit_code)) {
         return exit_code;
     }
     if (argc - rest != 1) {
-        return prs_command_mistake(&command, "name one folder, that of libnvshmem_host.so");
+        return prs_nv_options_mistake(&text, "name one folder, that of libnvshmem_host.so", "");
     }
-    const char *folder = argv[rest];
-    char plugins[PRS_NVSHMEM_PATH_BYTES] = "";
-    if (!prs_nvshmem_majors_find(command.name, folder, &majors) ||
-        (!undo && !prs_nvshmem_plugins(given, plugins))) {
+    char folder[PRS_NVSHMEM_PATH_BYTES], plugins[PRS_NVSHMEM_PATH_BYTES] = "";
+    if (!prs_nvshmem_host_folder(text.name, argv[rest], folder) ||
+        !prs_nvshmem_majors_find(text.name, folder, &majors) ||
+        (!options.undo && !prs_nvshmem_plugins(options.plugins, plugins))) {
         return PRS_EXIT_FAILED;
     }
-    return for_each(folder, plugins, majors, undo);
+    return for_each(folder, plugins, majors, options.undo);
 }

@@ -10,9 +10,10 @@
 
 #include "nvshmem/commands.h"
 #include "kit/exit.h"
+#include "host/interface.h"
 #include "nvshmem/files.h"
 #include "nvshmem/report.h"
-#include "kit/options.h"
+#include "nvshmem/nv_options.h"
 
 #define RECORDS_MAX 4096
 
@@ -44,22 +45,43 @@ static bool split_preload(char *rest, size_t rest_bytes, char *inner, size_t inn
     return fits;
 }
 
+/* Every name of every interface that the profiler has a file for; how many, or -1: they do not fit. */
+static int add_shims(const char *folder, char *list, size_t list_bytes)
+{
+    static const char *const names[] = {"libfabric", "ibrc", "ucx", "ibdevx", "gpunetio"};
+    int n = 0;
+    for (int major = PRS_INTERFACE_FIRST; major <= PRS_INTERFACE_LAST; major++) {
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+            char file[PRS_NVSHMEM_PATH_BYTES];
+            if (!prs_nvshmem_file(folder, names[i], major, file)) {
+                return -1;
+            }
+            if (access(file, R_OK) != 0) {
+                continue;
+            }
+            if (!prs_nvshmem_list_add(list, list_bytes, file)) {
+                return -1;
+            }
+            n++;
+        }
+    }
+    return n;
+}
+
 /* The profiler's files take the transports' names; what they wrap is found through the environment. */
 static bool set_environment(const char *plugins, const char *transport, const char *records)
 {
-    char preload[8 * PRS_NVSHMEM_PATH_BYTES] = "", rest[PRS_NVSHMEM_PATH_BYTES];
+    char preload[32 * PRS_NVSHMEM_PATH_BYTES] = "", rest[PRS_NVSHMEM_PATH_BYTES];
     char inner[PRS_NVSHMEM_PATH_BYTES], folder[PRS_NVSHMEM_PATH_BYTES + 16];
-    static const char *const names[] = {"libfabric", "ibrc"};
     bool fits = split_preload(rest, sizeof rest, inner, sizeof inner);
     snprintf(folder, sizeof folder, "%s/profile", plugins);
-    for (int i = 0; i < 4; i++) {
-        char file[PRS_NVSHMEM_PATH_BYTES];
-        if (!prs_nvshmem_file(folder, names[i % 2], PRS_NVSHMEM_MAJOR_MIN + i / 2, file) ||
-            access(file, R_OK) != 0) {
-            fprintf(stderr, "perseus nvshmem-profile: %s lacks the profiler's files\n", folder);
-            return false;
-        }
-        fits = fits && prs_nvshmem_list_add(preload, sizeof preload, file);
+    int found = add_shims(folder, preload, sizeof preload);
+    if (found <= 0) {
+        fprintf(stderr,
+                found == 0 ? "perseus nvshmem-profile: %s lacks the profiler's files\n"
+                           : "perseus nvshmem-profile: %s: the path is too long\n",
+                folder);
+        return false;
     }
     if (!fits || (rest[0] != '\0' && !prs_nvshmem_list_add(preload, sizeof preload, rest))) {
         fprintf(stderr, "perseus nvshmem-profile: LD_PRELOAD would become too long\n");
@@ -134,10 +156,6 @@ static int collect(const char *folder, bool remove, struct prs_nvshmem_record *r
 
 /* ---- the command ---- */
 
-struct profile_options {
-    const char *plugins, *transport, *prefix, *records;
-};
-
 /* What --out names. */
 struct files {
     char json[PRS_NVSHMEM_PATH_BYTES], trace[PRS_NVSHMEM_PATH_BYTES];
@@ -170,7 +188,7 @@ static bool report(const struct prs_nvshmem_record *records, int n, const struct
 }
 
 /* Runs the program, unless records of other runs are to be reported. */
-static int run_and_collect(const struct profile_options *options, char **program,
+static int run_and_collect(const struct prs_nv_options *options, char **program,
                            struct prs_nvshmem_record *records, int *out_n)
 {
     char plugins[PRS_NVSHMEM_PATH_BYTES], folder[] = "/tmp/perseus-profile-XXXXXX";
@@ -195,37 +213,23 @@ static int run_and_collect(const struct profile_options *options, char **program
 
 int prs_tool_nvshmem_profile(int argc, char **argv)
 {
-    struct profile_options options = {.transport = "there"};
-    const struct prs_option table[] = {
-        {"transport", "WHICH",
-         "there (default): the one the environment preloads, else NVSHMEM's own;\n"
-         "stock: NVSHMEM's own; perseus; or the path of a file",
-         prs_parse_text, &options.transport},
-        {"out", "PREFIX", "also writes PREFIX.json and PREFIX.trace.json (for Perfetto)",
-         prs_parse_text, &options.prefix},
-        {"records", "DIR",
-         "runs nothing, reports the records in DIR: of PEs on several hosts, say,\n"
-         "which write them where PERSEUS_PROFILE_DIR says",
-         prs_parse_text, &options.records},
-        {"plugins", "DIR", "where the built transports are (default: beside this program)",
-         prs_parse_text, &options.plugins},
-    };
-    const struct prs_command command = {
+    static const struct prs_nv_command_text text = {
+        .command = PRS_NV_PROFILE,
         .name = "perseus nvshmem-profile",
         .operands = "-- PROGRAM [ARGUMENTS]",
         .summary =
             "Runs an NVSHMEM program (mpirun too, on this host) and reports what its proxy "
             "threads\ndid: calls, bytes and time per kind and peer, the time lost in fences, "
             "what was in\nflight when each came, and what Perseus would save.",
-        .options = table,
-        .n_options = sizeof table / sizeof *table,
     };
+    struct prs_nv_options options;
     int rest, exit_code, n = 0;
-    if (!prs_command_parse(&command, argc, argv, &rest, &exit_code)) {
+    if (!prs_nv_options_parse(&text, argc, argv, &options, &rest, &exit_code)) {
         return exit_code;
     }
+    options.transport = options.transport != NULL ? options.transport : "there";
     if ((rest < argc) == (options.records != NULL)) {
-        return prs_command_mistake(&command, "name the program to run, or a folder of records");
+        return prs_nv_options_mistake(&text, "name the program to run, or a folder of records", "");
     }
     struct files files;
     name_files(options.prefix, &files);
