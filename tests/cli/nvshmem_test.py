@@ -169,12 +169,13 @@ class ProfileTest(ProgramTest):
 
     def test_records_of_several_hosts(self):
         with tempfile.TemporaryDirectory() as folder:
+            shims = [os.path.join(PLUGINS, "profile", "nvshmem_transport_" + name)
+                     for name in ("libfabric.so.3", "ibrc.so.4")]  # the two that this lane uses, one after the other
             env = {**ENVIRONMENT, "PERSEUS_PROFILE_DIR": folder, "PERSEUS_PROFILE_INNER": PLUGINS,
-                   "PERSEUS_HARNESS_PRELOADED": "1",
-                   "LD_PRELOAD": os.path.join(PLUGINS, "profile", "nvshmem_transport_libfabric.so.3")}
+                   "PERSEUS_HARNESS_PRELOADED": "1", "LD_PRELOAD": ":".join(shims)}
             subprocess.run([HARNESS, "tcp-drain", "1", "storm"], env=env, check=True, capture_output=True)
             for _ in range(2):  # they stay where they are
-                self.assertIn("PE 2 of 3, interface 3.0", self.ok("nvshmem-profile", "--records", folder).stdout)
+                self.assertIn("PE 2 of 3, interface 4.0", self.ok("nvshmem-profile", "--records", folder).stdout)
             self.fails(2, "nvshmem-profile", "--records", folder, "--", "true")
         with tempfile.TemporaryDirectory() as folder:
             self.assertIn("holds no records", self.fails(1, "nvshmem-profile", "--records", folder).stderr)
