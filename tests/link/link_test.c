@@ -60,7 +60,7 @@ static void play(uint64_t stream, uint64_t out_again[POSTS])
     struct prs_window *window = NULL;
     struct prs_window_remote *remote = NULL;
     struct prs_link link;
-    assert_int_equal(prs_link_open(&link, &settings, NULL, log_of_test()), PERSEUS_OK);
+    assert_int_equal(prs_link_open(&link, &settings, PERSEUS_LOG_ERROR, log_of_test()), PERSEUS_OK);
     assert_int_equal(prs_link_resolve(&link, &settings), PERSEUS_OK);
     assert_int_equal(prs_link_start(&link, &settings, &end), PERSEUS_OK);
     assert_int_equal(
@@ -112,7 +112,8 @@ static void test_closing_after_every_step(void **state)
         const struct prs_link_settings settings = settings_of(PERSEUS_ORDERING_AUTO);
         struct prs_link link = {.fabric = NULL};
         if (steps >= 1) {
-            assert_int_equal(prs_link_open(&link, &settings, NULL, log_of_test()), PERSEUS_OK);
+            assert_int_equal(prs_link_open(&link, &settings, PERSEUS_LOG_ERROR, log_of_test()),
+                             PERSEUS_OK);
         }
         if (steps >= 2) {
             assert_int_equal(prs_link_resolve(&link, &settings), PERSEUS_OK);
@@ -134,13 +135,14 @@ static void test_what_cannot_be_opened(void **state)
     struct prs_link_settings settings = settings_of(PERSEUS_ORDERING_AUTO);
     struct prs_link link;
     settings.fabric = "pigeons";
-    assert_int_equal(prs_link_open(&link, &settings, NULL, log_of_test()), PERSEUS_NOT_FOUND);
+    assert_int_equal(prs_link_open(&link, &settings, PERSEUS_LOG_ERROR, log_of_test()),
+                     PERSEUS_NOT_FOUND);
     assert_true(messages_have(&messages, "pigeons"));
     prs_link_stop(&link);
     prs_link_close(&link);
     setenv("PERSEUS_ADVERSARY", "unordered=15", 1); /* no order left to stand on */
     settings = settings_of(PERSEUS_ORDERING_FIFO);
-    assert_int_equal(prs_link_open(&link, &settings, NULL, log_of_test()), PERSEUS_OK);
+    assert_int_equal(prs_link_open(&link, &settings, PERSEUS_LOG_ERROR, log_of_test()), PERSEUS_OK);
     assert_int_equal(prs_link_resolve(&link, &settings), PERSEUS_NOT_SUPPORTED);
     prs_link_stop(&link);
     prs_link_close(&link);
