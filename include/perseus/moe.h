@@ -50,6 +50,16 @@ enum perseus_moe_protocol {
 };
 const char *perseus_moe_protocol_name(enum perseus_moe_protocol protocol);
 
+/* What one transfer between a PE and an expert is, and its signal stands for. */
+enum perseus_moe_unit {
+    PERSEUS_MOE_UNIT_DEFAULT, /* EXPERT on the way to experts, TILE on the way back */
+    PERSEUS_MOE_UNIT_EXPERT,  /* all its rows */
+    PERSEUS_MOE_UNIT_TILE     /* tile_tokens rows at the most */
+};
+
+/* struct perseus_moe_config, group_experts: those of one PE, however many (the paper's default). */
+#define PERSEUS_MOE_GROUP_PE UINT32_MAX
+
 #define PERSEUS_MOE_TOKENS_MAX  65536   /* tokens_max */
 #define PERSEUS_MOE_ROWS_MAX    1048575 /* tokens_max * top_k */
 #define PERSEUS_MOE_EXPERTS_MAX 65536
@@ -69,8 +79,16 @@ struct perseus_moe_config {
      * order; the others are dropped (they add nothing to y) and counted. */
     double capacity_factor;
     enum perseus_moe_protocol protocol;
-    /* decoupled: remote experts of a signal group, which has one fence. 0: those of one PE, up to 8 */
+    /* What is sent at a time. Larger units mean fewer messages, and experts (or sums) that begin later.
+     * The paper's base sends one transfer per expert, and answers by blocks of rows: the defaults.
+     * The collective protocol sends one per PE in any case. */
+    enum perseus_moe_unit dispatch_unit, combine_unit;
+    /* decoupled: remote experts of a signal group, which has one fence. 0: those of one PE, up to 8;
+     * PERSEUS_MOE_GROUP_PE: those of one PE; as many as there are: one group */
     uint32_t group_experts;
+    /* decoupled: answers are grouped too. The paper's algorithm groups dispatch alone; answers are then
+     * coupled. */
+    bool group_combine;
     bool vector_signals; /* decoupled: a group's signals to one PE go as one write */
     /* Threads that run tiles. 0: the layer has no threads, everything happens in the caller, inside
      * forward and wait. */

@@ -32,7 +32,7 @@ enum perseus_status prs_moe_combine(struct prs_worker *worker, const struct prs_
     uint32_t tokens = prs_moe_tile_rows(&moe->plan, round->tokens, task->tile);
     for (uint32_t token = first; token < first + tokens; token++) {
         float *y = round->y + (size_t)token * config->hidden;
-        if (config->shared_experts == 0 || config->communication_only) {
+        if (config->shared_experts == 0 || moe->mode.communication_only) {
             memset(y, 0, config->hidden * sizeof *y);
         }
         for (uint32_t j = 0; j < config->top_k; j++) {
@@ -96,7 +96,7 @@ enum perseus_status prs_moe_shared(struct prs_worker *worker, const struct prs_t
     uint32_t tokens = prs_moe_tile_rows(&moe->plan, round->tokens, task->tile);
     size_t items = (size_t)tokens * config->hidden;
     float *y = round->y + (size_t)task->tile * config->tile_tokens * config->hidden;
-    for (uint32_t index = 0; index < config->shared_experts && !config->communication_only;
+    for (uint32_t index = 0; index < config->shared_experts && !moe->mode.communication_only;
          index++) {
         enum perseus_status status = run_shared(worker, round, task, index, tokens);
         if (status != PERSEUS_OK) {

@@ -6,9 +6,10 @@
  *   round.c      a forward: begin, end, its counters
  *   dispatch.c   stages and sends rows to experts        (task DISPATCH, run by processors)
  *   watch.c      turns arrived signals into tasks        (the subscriber's part)
- *   tile.c       runs experts on tiles, sends answers    (task TILE)
+ *   tile.c       runs experts on tiles, sends answers    (tasks TILE, EMPTY)
  *   combine.c    adds up answers                         (tasks SHARED, COMBINE, ADD)
- *   protocol.c   what differs between the protocols: groups, bulk transfers
+ *   transfer.c   what one transfer is, in both ways
+ *   protocol/    who signals when
  *   roles.c      the threads
  *
  * A forward ends when its three phases have: everything sent, every row that came answered, every
@@ -25,10 +26,12 @@
 #include "core/pe.h"
 #include "moe/expert.h"
 #include "moe/plan.h"
+#include "moe/protocol/groups.h"
+#include "moe/protocol/protocol.h"
 #include "moe/rows.h"
 #include "moe/scheduler.h"
 #include "moe/trace.h"
-#include "moe/word.h"
+#include "moe/transfer.h"
 
 /* The rows of one source for one hosted expert, in one forward. */
 struct prs_pair {
@@ -56,10 +59,9 @@ struct prs_round {
     atomic_uint *tile_left;    /* [token_tiles]: what a COMBINE waits for */
     pthread_mutex_t add_mutex; /* relaxed: y is added to by one at a time */
 
-    atomic_uint dispatch_left; /* DISPATCH tasks */
-    atomic_uint left;          /* phases, and COMBINE and ADD tasks */
-    /* Collective: nobody looks at signals before the barrier behind them. */
-    atomic_bool arrivals_open, answers_open;
+    atomic_uint dispatch_left;      /* DISPATCH tasks */
+    atomic_uint left;               /* phases, and COMBINE and ADD tasks */
+    atomic_bool open[PRS_MOE_WAYS]; /* whether the watcher may look at the signals of this way */
 
     uint64_t start_ns, end_ns, last_arrival_ns, last_answer_ns;
     _Atomic uint64_t first_answer_ns, expert_ns, expert_cpu_ns, rows_received;
@@ -82,17 +84,13 @@ struct prs_worker {
     pthread_t thread;
 };
 
-/* Where a member's puts and its signal go: a place in a signal group. */
-struct prs_membership {
-    struct perseus_signal_group *group;
-    uint32_t member;
-};
-
-struct prs_groups {
-    struct perseus_signal_group **groups;
-    uint32_t n_groups;
-    /* [half][expert] for dispatch, [half][source][hosted] for answers; group NULL: local target */
-    struct prs_membership *dispatch[PRS_MOE_HALVES], *answer[PRS_MOE_HALVES];
+/* How forwards travel. */
+struct prs_moe_mode {
+    const struct prs_moe_protocol *protocol;
+    const struct prs_groups *groups; /* NULL: the protocol has none */
+    bool is_by_tile[PRS_MOE_WAYS];   /* a transfer is a tile, not all rows for an expert */
+    bool are_answers_grouped;
+    bool communication_only; /* experts are the identity */
 };
 
 struct perseus_moe {
@@ -103,7 +101,8 @@ struct perseus_moe {
     struct prs_clock clock;
     unsigned char *block;       /* symmetric */
     struct prs_expert *experts; /* hosted, then shared */
-    struct prs_groups groups;
+    struct prs_moe_mode mode;
+    struct prs_groups *groups; /* the layer's own; NULL: none */
     struct prs_round rounds[PRS_MOE_HALVES];
     struct prs_scheduler *scheduler;
     struct prs_worker *workers; /* processors, then the subscriber; or one, for the caller */
@@ -111,8 +110,10 @@ struct perseus_moe {
     struct prs_trace *trace;  /* NULL: none */
     uint64_t started, waited; /* forwards; the caller's thread only */
 
-    pthread_mutex_t scan_mutex; /* what is "watcher only": a new forward resets it */
-    pthread_mutex_t mutex;      /* of what follows */
+    /* Of what is "watcher only": a new forward resets it. Who holds it looks and pushes tasks, but sends
+     * nothing and waits for nothing: texts about what is awaited take it too. */
+    pthread_mutex_t scan_mutex;
+    pthread_mutex_t mutex; /* of what follows */
     pthread_cond_t ended;
     struct perseus_moe_stats stats;
     _Atomic enum perseus_status status; /* the first failure */
@@ -189,6 +190,7 @@ void prs_round_describe(struct perseus_moe *moe, char *out);
 /* Tasks. Errors have been logged. */
 enum perseus_status prs_moe_dispatch(struct prs_worker *worker, const struct prs_task *task);
 enum perseus_status prs_moe_tile(struct prs_worker *worker, const struct prs_task *task);
+enum perseus_status prs_moe_empty(struct prs_worker *worker, const struct prs_task *task);
 enum perseus_status prs_moe_shared(struct prs_worker *worker, const struct prs_task *task);
 enum perseus_status prs_moe_combine(struct prs_worker *worker, const struct prs_task *task);
 enum perseus_status prs_moe_add(struct prs_worker *worker, const struct prs_task *task);
@@ -207,34 +209,13 @@ enum perseus_status prs_worker_multiply(struct prs_worker *worker, struct prs_ro
 
 /* Polls every signal that is awaited, once. *out_found: whether anything was there. */
 enum perseus_status prs_moe_scan(struct prs_worker *worker, bool *out_found);
-/* All tiles of `pair` have been answered. */
-enum perseus_status prs_moe_pair_answered(struct perseus_moe *moe, struct prs_round *round);
+/* All pairs have been answered. */
+enum perseus_status prs_moe_answers_ended(struct perseus_moe *moe, struct prs_round *round);
 
-/* ---- protocol.c ---- */
-
-/* Collective transfers treat every PE alike; the others leave out those that share memory. */
 static inline bool prs_moe_is_direct(const struct perseus_moe *moe, uint32_t pe)
 {
-    return moe->plan.config.protocol != PERSEUS_MOE_COLLECTIVE &&
-           perseus_is_local(moe->pe, (int)pe);
+    return !moe->mode.protocol->treats_all_alike && perseus_is_local(moe->pe, (int)pe);
 }
-/* What the core keeps for each member of a signal group. */
-#define PRS_MOE_GROUP_MEMBER_BYTES 64
-enum perseus_status prs_groups_init(struct prs_groups *groups, const struct perseus_moe *moe);
-void prs_groups_finish(struct prs_groups *groups); /* zeroed is allowed */
-/* What the signals of dispatch say; `whole` is for the protocol to set. */
-struct prs_word prs_protocol_dispatch_word(const struct perseus_moe *moe,
-                                           const struct prs_round *round, uint32_t expert);
-/* Sends staged tile `tile` of the rows for `expert`. */
-enum perseus_status prs_protocol_send(struct perseus_moe *moe, const struct prs_round *round,
-                                      uint32_t expert, uint32_t tile);
-/* Sends the answer to tile `tile` of a pair, which lies where the rows arrived; counts it. */
-enum perseus_status prs_protocol_answer(struct perseus_moe *moe, const struct prs_round *round,
-                                        uint32_t source, uint32_t hosted, uint32_t tile,
-                                        bool *out_is_last);
-/* All own rows are staged; all answers are computed: what the bulk protocols wait for. */
-enum perseus_status prs_protocol_end_dispatch(struct perseus_moe *moe, struct prs_round *round);
-enum perseus_status prs_protocol_end_answers(struct perseus_moe *moe, struct prs_round *round);
 
 /* ---- roles.c ---- */
 
@@ -244,14 +225,13 @@ uint64_t prs_roles_bytes(const struct prs_moe_plan *plan);
 /* Without threads: does what there is to do until `round` has ended. */
 void prs_roles_drive(struct perseus_moe *moe, const struct prs_round *round);
 
-/* For tools that compare: what the next forward does, on all PEs alike, with none in flight. The
- * layer was created decoupled (it has groups) and with experts. */
-void prs_moe_set_mode(struct perseus_moe *moe, enum perseus_moe_protocol protocol,
-                      bool communication_only);
+/* For tools that compare: how the next forward travels, on all PEs alike, with none in flight. The layer
+ * was created with experts, and any groups of *mode outlive its use. */
+void prs_moe_set_mode(struct perseus_moe *moe, const struct prs_moe_mode *mode);
 /* For tools: lets every worker record the products of the last forward that had experts, at most
  * `products_max` of them. Before the first forward. */
 enum perseus_status prs_moe_record_products(struct perseus_moe *moe, uint32_t products_max);
-/* For tools: records what threads do; before the first forward. */
+/* For tools: records what threads do; before the first forward. The trace outlives the layer. */
 void prs_moe_set_trace(struct perseus_moe *moe, struct prs_trace *trace);
 
 #endif

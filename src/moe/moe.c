@@ -7,20 +7,6 @@
 #include "core/job/job.h"
 #include "moe/layer.h"
 
-PRS_PUBLIC const char *perseus_moe_protocol_name(enum perseus_moe_protocol protocol)
-{
-    switch (protocol) {
-#define PRS_MOE_PROTOCOL_CASE(name, value, text) \
-    case PERSEUS_MOE_##name:                     \
-        return text;
-        PERSEUS_MOE_PROTOCOL_MAP(PRS_MOE_PROTOCOL_CASE)
-#undef PRS_MOE_PROTOCOL_CASE
-    case PERSEUS_MOE_PROTOCOL_COUNT:
-        break;
-    }
-    return "unknown protocol";
-}
-
 /* ---- memory ---- */
 
 /* The most tasks that can be ready in both halves together. */
@@ -38,7 +24,7 @@ static void count_memory(const struct prs_moe_plan *plan, struct perseus_moe_mem
     const struct perseus_moe_config *config = &plan->config;
     uint64_t held = config->communication_only ? 0 : plan->hosted_max + config->shared_experts;
     uint64_t pairs = (uint64_t)plan->n_pes * plan->hosted_max;
-    uint64_t decoupled = config->protocol == PERSEUS_MOE_DECOUPLED;
+    uint64_t grouped = prs_moe_protocol_find(config->protocol)->has_groups;
     bool expand = config->weight_dtype == PERSEUS_MOE_BF16 && !prs_gemm_has_bf16();
     struct perseus_moe_memory memory = {
         .arrival_bytes = PRS_MOE_HALVES * (plan->outgoing[0] - plan->arrivals[0]),
@@ -52,7 +38,7 @@ static void count_memory(const struct prs_moe_plan *plan, struct perseus_moe_mem
     memory.local_bytes = sizeof(struct perseus_moe) + held * sizeof(struct prs_expert) +
                          PRS_MOE_HALVES * prs_round_bytes(plan) +
                          prs_scheduler_bytes((uint32_t)tasks_max(plan)) + prs_roles_bytes(plan) +
-                         decoupled * PRS_MOE_HALVES * (config->experts + pairs) *
+                         grouped * PRS_MOE_HALVES * (config->experts + pairs) *
                              (sizeof(struct prs_membership) + PRS_MOE_GROUP_MEMBER_BYTES);
     *out = memory;
 }
@@ -126,8 +112,9 @@ static enum perseus_status build(struct perseus_moe *moe)
     for (uint32_t half = 0; half < PRS_MOE_HALVES && status == PERSEUS_OK; half++) {
         status = prs_round_init(&moe->rounds[half], moe, half);
     }
-    if (status == PERSEUS_OK) {
-        status = prs_groups_init(&moe->groups, moe);
+    if (status == PERSEUS_OK && moe->mode.protocol->has_groups) {
+        status = prs_groups_create(moe, config->group_experts, &moe->groups);
+        moe->mode.groups = moe->groups;
     }
     return status == PERSEUS_OK ? prs_roles_start(moe) : status;
 }
@@ -135,7 +122,7 @@ static enum perseus_status build(struct perseus_moe *moe)
 static void free_layer(struct perseus_moe *moe)
 {
     prs_roles_stop(moe);
-    prs_groups_finish(&moe->groups);
+    prs_groups_destroy(moe->groups);
     prs_scheduler_destroy(moe->scheduler);
     for (uint32_t half = 0; half < PRS_MOE_HALVES; half++) {
         prs_round_finish(&moe->rounds[half]);
@@ -160,6 +147,13 @@ static enum perseus_status allocate(struct perseus_pe *pe, const struct prs_moe_
     }
     moe->pe = pe;
     moe->plan = *plan;
+    moe->mode = (struct prs_moe_mode){
+        .protocol = prs_moe_protocol_find(plan->config.protocol),
+        .is_by_tile = {[PRS_MOE_DISPATCH] = plan->config.dispatch_unit == PERSEUS_MOE_UNIT_TILE,
+                       [PRS_MOE_ANSWERS] = plan->config.combine_unit != PERSEUS_MOE_UNIT_EXPERT},
+        .are_answers_grouped = plan->config.group_combine,
+        .communication_only = plan->config.communication_only,
+    };
     moe->self = (uint32_t)perseus_my_pe(pe);
     moe->first = prs_moe_first_expert(plan, moe->self);
     moe->hosted = prs_moe_hosted(plan, moe->self);
@@ -282,7 +276,7 @@ static enum perseus_status check_forward(const struct perseus_moe *moe, uint32_t
         return prs_fail(prs_moe_log(moe), PERSEUS_INVALID_ARGUMENT,
                         "moe: x, ids, weights or y is NULL");
     }
-    uint32_t held = config->communication_only ? 0 : moe->hosted + config->shared_experts;
+    uint32_t held = moe->mode.communication_only ? 0 : moe->hosted + config->shared_experts;
     for (uint32_t i = 0; i < held; i++) {
         if (moe->experts[i].up == NULL) {
             return prs_fail(prs_moe_log(moe), PERSEUS_INVALID_ARGUMENT,
@@ -302,7 +296,7 @@ PRS_PUBLIC enum perseus_status perseus_moe_start(struct perseus_moe *moe, uint32
     if (status != PERSEUS_OK) {
         return status;
     }
-    if (in_flight == (moe->plan.config.protocol == PERSEUS_MOE_COLLECTIVE ? 1 : PRS_MOE_HALVES)) {
+    if (in_flight >= moe->mode.protocol->in_flight_max) {
         return PERSEUS_AGAIN;
     }
     status = check_forward(moe, tokens, x, ids, weights, y);
@@ -383,12 +377,10 @@ PRS_PUBLIC enum perseus_status perseus_moe_stats(const struct perseus_moe *moe,
     return PERSEUS_OK;
 }
 
-void prs_moe_set_mode(struct perseus_moe *moe, enum perseus_moe_protocol protocol,
-                      bool communication_only)
+void prs_moe_set_mode(struct perseus_moe *moe, const struct prs_moe_mode *mode)
 {
-    moe->plan.config.protocol = protocol;
-    moe->plan.config.communication_only = communication_only;
-    for (uint32_t i = 0; i < moe->n_workers && !communication_only; i++) {
+    moe->mode = *mode;
+    for (uint32_t i = 0; i < moe->n_workers && !mode->communication_only; i++) {
         moe->workers[i].n_products = 0;
     }
 }

@@ -70,6 +70,8 @@ static enum perseus_status check(const struct perseus_moe_config *config, int n_
         {"tokens_max * top_k", (uint64_t)config->tokens_max * config->top_k, 1,
          PERSEUS_MOE_ROWS_MAX},
         {"tile_tokens", config->tile_tokens, 0, PERSEUS_MOE_TOKENS_MAX},
+        {"dispatch_unit", config->dispatch_unit, 0, PERSEUS_MOE_UNIT_TILE},
+        {"combine_unit", config->combine_unit, 0, PERSEUS_MOE_UNIT_TILE},
         {"processors", config->processors, 0, PRS_MOE_PROCESSORS_MAX},
         {"subscribers", config->subscribers, 0, config->processors > 0 ? 1 : 0},
     };

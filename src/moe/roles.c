@@ -31,6 +31,7 @@ static void run_task(struct prs_worker *worker, const struct prs_task *task)
     } kinds[] = {
         [PRS_TASK_DISPATCH] = {prs_moe_dispatch, "dispatch"},
         [PRS_TASK_TILE] = {prs_moe_tile, "expert"},
+        [PRS_TASK_EMPTY] = {prs_moe_empty, "empty answer"},
         [PRS_TASK_SHARED] = {prs_moe_shared, "shared expert"},
         [PRS_TASK_COMBINE] = {prs_moe_combine, "combine"},
         [PRS_TASK_ADD] = {prs_moe_add, "add"},

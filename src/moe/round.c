@@ -69,14 +69,14 @@ static void reset(const struct perseus_moe *moe, struct prs_round *round)
                               round->rows.left[tile] + (config->shared_experts > 0),
                               memory_order_relaxed);
     }
-    bool collective = config->protocol == PERSEUS_MOE_COLLECTIVE;
+    bool is_open = !moe->mode.protocol->opens_doors;
     bool tiles_end_it = !config->relaxed || config->shared_experts > 0;
     atomic_store_explicit(&round->pairs_left, round->pairs_unseen, memory_order_relaxed);
     atomic_store_explicit(&round->dispatch_left, config->experts, memory_order_relaxed);
     atomic_store_explicit(&round->left, PHASES + (tiles_end_it ? token_tiles : 0),
                           memory_order_relaxed);
-    atomic_store_explicit(&round->arrivals_open, !collective, memory_order_relaxed);
-    atomic_store_explicit(&round->answers_open, !collective, memory_order_relaxed);
+    atomic_store_explicit(&round->open[PRS_MOE_DISPATCH], is_open, memory_order_relaxed);
+    atomic_store_explicit(&round->open[PRS_MOE_ANSWERS], is_open, memory_order_relaxed);
     atomic_store_explicit(&round->first_answer_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&round->expert_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&round->expert_cpu_ns, 0, memory_order_relaxed);

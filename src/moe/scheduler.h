@@ -18,6 +18,7 @@
 enum prs_task_kind {
     PRS_TASK_DISPATCH, /* stage and send the rows for `expert` (a global number) */
     PRS_TASK_TILE,     /* compute and answer tile `tile` of `source` for hosted expert `expert` */
+    PRS_TASK_EMPTY,    /* answer `source`, which has no rows for hosted expert `expert` */
     PRS_TASK_SHARED,   /* shared experts on tokens of tile `tile` */
     PRS_TASK_COMBINE,  /* add up the answers for the tokens of tile `tile` */
     PRS_TASK_ADD       /* add the answered tile `tile` of `expert` (global) to its tokens */

@@ -6,22 +6,6 @@
 
 enum { TILES_MAX = 64 }; /* computed together */
 
-/* Where a tile's rows lie, and where its results go: over the rows, or, if the source shares memory,
- * straight home. */
-static struct prs_expert_rows find_rows(const struct perseus_moe *moe, const struct prs_task *task)
-{
-    const struct prs_round *round = &moe->rounds[task->half];
-    const struct prs_pair *pair = prs_moe_pair(moe, round, task->source, task->expert);
-    uint32_t skipped = task->tile * moe->plan.config.tile_tokens;
-    void *in = prs_moe_arrival_row(moe, task->half, task->source, pair->place + skipped);
-    void *out = in;
-    if (prs_moe_is_direct(moe, task->source)) {
-        out = perseus_ptr(moe->pe, prs_moe_outgoing_row(moe, task->half, pair->base + skipped),
-                          (int)task->source);
-    }
-    return (struct prs_expert_rows){.count = task->rows, .in = in, .out = out};
-}
-
 static void record(struct prs_worker *worker, uint32_t expert, const struct prs_expert_rows *parts,
                    uint32_t n_parts)
 {
@@ -60,40 +44,83 @@ static uint32_t room_beside(const struct perseus_moe_config *config, uint32_t ro
     if (config->relaxed && config->tile_tokens > most) {
         most = config->tile_tokens;
     }
-    return config->communication_only || rows > most ? 0 : most - rows;
+    return rows > most ? 0 : most - rows;
 }
 
+/* Results go over the rows, or, if the source shares memory, straight home. */
 static enum perseus_status run_tiles(struct prs_worker *worker, struct prs_round *round,
-                                     const struct prs_task *tasks, uint32_t count)
+                                     uint32_t expert, const struct prs_moe_transfer *tiles,
+                                     uint32_t count)
 {
     const struct perseus_moe *moe = worker->moe;
     struct prs_expert_rows parts[TILES_MAX];
     for (uint32_t i = 0; i < count; i++) {
-        parts[i] = find_rows(moe, &tasks[i]);
+        parts[i] = (struct prs_expert_rows){
+            .count = tiles[i].rows.count, .in = tiles[i].src, .out = tiles[i].payload};
     }
-    if (moe->plan.config.communication_only) { /* one tile; the expert is the identity */
+    if (moe->mode.communication_only) { /* one tile; the expert is the identity */
         if (parts[0].in != parts[0].out) {
-            memcpy(parts[0].out, parts[0].in, parts[0].count * moe->plan.row_bytes);
+            memcpy(parts[0].out, parts[0].in, tiles[0].bytes);
         }
         return PERSEUS_OK;
     }
-    return prs_worker_multiply(worker, round, tasks[0].expert, parts, count,
-                               moe->plan.config.wire_dtype);
+    return prs_worker_multiply(worker, round, expert, parts, count, moe->plan.config.wire_dtype);
 }
 
-static enum perseus_status answer(struct perseus_moe *moe, struct prs_round *round,
-                                  const struct prs_task *task)
+enum perseus_status prs_moe_answers_ended(struct perseus_moe *moe, struct prs_round *round)
+{
+    const struct prs_moe_protocol *protocol = moe->mode.protocol;
+    enum perseus_status status =
+        protocol->end != NULL ? protocol->end(moe, round, PRS_MOE_ANSWERS) : PERSEUS_OK;
+    prs_round_ended_one(moe, round);
+    return status;
+}
+
+/* Every tile of `pair` is computed, and sent if tiles are. */
+static enum perseus_status end_pair(struct perseus_moe *moe, struct prs_round *round,
+                                    const struct prs_moe_transfer *pair)
+{
+    enum perseus_status status = PERSEUS_OK;
+    if (prs_moe_transfers(moe, pair) == 1) {
+        status = prs_moe_transfer_send(moe, round, pair);
+    }
+    if (status == PERSEUS_OK) {
+        status = prs_moe_transfer_end(moe, round, pair);
+    }
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    /* Acquire and release: with each other, so that the last one's `end` sends what all have
+     * computed. */
+    bool is_last = atomic_fetch_sub_explicit(&round->pairs_left, 1, memory_order_acq_rel) == 1;
+    return is_last ? prs_moe_answers_ended(moe, round) : PERSEUS_OK;
+}
+
+static void note_answer(struct perseus_moe *moe, struct prs_round *round)
 {
     uint64_t never = 0;
     /* Relaxed: a time for reports. */
     atomic_compare_exchange_strong_explicit(&round->first_answer_ns, &never,
                                             prs_clock_now_ns(&moe->clock), memory_order_relaxed,
                                             memory_order_relaxed);
-    bool is_last;
-    enum perseus_status status =
-        prs_protocol_answer(moe, round, task->source, task->expert, task->tile, &is_last);
     prs_moe_note_progress(moe);
-    return status == PERSEUS_OK && is_last ? prs_moe_pair_answered(moe, round) : status;
+}
+
+static enum perseus_status answer(struct perseus_moe *moe, struct prs_round *round,
+                                  const struct prs_moe_transfer *pair,
+                                  const struct prs_moe_transfer *tile)
+{
+    note_answer(moe, round);
+    if (prs_moe_transfers(moe, pair) > 1) {
+        enum perseus_status status = prs_moe_transfer_send(moe, round, tile);
+        if (status != PERSEUS_OK) {
+            return status;
+        }
+    }
+    atomic_uint *left = &prs_moe_pair(moe, round, pair->pe, pair->index)->tiles_left;
+    /* Acquire and release: with each other, so that the last one's signal covers every thread's tile. */
+    bool is_last = atomic_fetch_sub_explicit(left, 1, memory_order_acq_rel) == 1;
+    return is_last ? end_pair(moe, round, pair) : PERSEUS_OK;
 }
 
 enum perseus_status prs_moe_tile(struct prs_worker *worker, const struct prs_task *task)
@@ -101,25 +128,30 @@ enum perseus_status prs_moe_tile(struct prs_worker *worker, const struct prs_tas
     struct perseus_moe *moe = worker->moe;
     struct prs_round *round = &moe->rounds[task->half];
     struct prs_task tasks[TILES_MAX] = {*task};
-    uint32_t room = room_beside(&moe->plan.config, task->rows), count = 1;
+    struct prs_moe_transfer pairs[TILES_MAX], tiles[TILES_MAX];
+    uint32_t count = 1;
+    uint32_t room = moe->mode.communication_only ? 0 : room_beside(&moe->plan.config, task->rows);
     if (room > 0) {
         count += prs_scheduler_take_tiles(moe->scheduler, task, room, tasks + 1, TILES_MAX - 1);
     }
-    enum perseus_status status = run_tiles(worker, round, tasks, count);
+    for (uint32_t i = 0; i < count; i++) {
+        pairs[i] =
+            prs_moe_transfer_pair(moe, round, PRS_MOE_ANSWERS, tasks[i].source, tasks[i].expert);
+        tiles[i] = prs_moe_transfer_tile(moe, &pairs[i], tasks[i].tile);
+    }
+    enum perseus_status status = run_tiles(worker, round, task->expert, tiles, count);
     for (uint32_t i = 0; i < count && status == PERSEUS_OK; i++) {
-        status = answer(moe, round, &tasks[i]);
+        status = answer(moe, round, &pairs[i], &tiles[i]);
     }
     return status;
 }
 
-enum perseus_status prs_moe_pair_answered(struct perseus_moe *moe, struct prs_round *round)
+enum perseus_status prs_moe_empty(struct prs_worker *worker, const struct prs_task *task)
 {
-    /* Acquire and release: with each other, so that the last one's bulk transfer sends what all
-     * have computed. */
-    if (atomic_fetch_sub_explicit(&round->pairs_left, 1, memory_order_acq_rel) != 1) {
-        return PERSEUS_OK;
-    }
-    enum perseus_status status = prs_protocol_end_answers(moe, round);
-    prs_round_ended_one(moe, round);
-    return status;
+    struct perseus_moe *moe = worker->moe;
+    struct prs_round *round = &moe->rounds[task->half];
+    const struct prs_moe_transfer pair =
+        prs_moe_transfer_pair(moe, round, PRS_MOE_ANSWERS, task->source, task->expert);
+    note_answer(moe, round);
+    return end_pair(moe, round, &pair);
 }

@@ -46,13 +46,41 @@ static enum perseus_status meet(const struct perseus_moe *moe, struct prs_round 
     return PERSEUS_OK;
 }
 
-/* The source has no rows for this expert: there is nothing to compute before the answer. */
-static enum perseus_status answer_empty(struct perseus_moe *moe, struct prs_round *round,
-                                        uint32_t source, uint32_t hosted)
+/* Takes the word out of `signal`, if one is there: the next one is only sent behind our answer, so a word
+ * that was taken is never met again, however many forwards later the slot is used. */
+static enum perseus_status take_word(const struct perseus_moe *moe, const struct prs_round *round,
+                                     uint64_t *signal, struct prs_word *out)
 {
-    bool is_last;
-    enum perseus_status status = prs_protocol_answer(moe, round, source, hosted, 0, &is_last);
-    return status == PERSEUS_OK ? prs_moe_pair_answered(moe, round) : status;
+    *out = prs_word_unpack(perseus_signal_fetch(signal));
+    if (out->tag == PRS_WORD_NONE) {
+        return PERSEUS_OK;
+    }
+    if (out->tag != round->tag) {
+        return prs_fail(
+            prs_moe_log(moe), PERSEUS_PROTOCOL,
+            "moe: forward %llu found a signal of another forward (tag %u, expected %u); do "
+            "all PEs run the same program?",
+            (unsigned long long)round->forward, out->tag, round->tag);
+    }
+    /* Relaxed: the other side writes again when it has seen our answer, which comes behind this. */
+    __atomic_store_n(signal, 0, __ATOMIC_RELAXED);
+    return PERSEUS_OK;
+}
+
+/* Tasks for tiles [tile, end) of a pair; or, if it has no rows, for its answer alone. */
+static void push_tiles(struct perseus_moe *moe, const struct prs_round *round, uint32_t source,
+                       uint32_t hosted, uint32_t tile, uint32_t end)
+{
+    uint32_t rows = prs_moe_pair(moe, round, source, hosted)->rows;
+    struct prs_task task = {.kind = rows > 0 ? PRS_TASK_TILE : PRS_TASK_EMPTY,
+                            .half = round->half,
+                            .expert = hosted,
+                            .source = source};
+    for (; tile < end; tile++) {
+        task.tile = tile;
+        task.rows = prs_moe_tile_rows(&moe->plan, rows, tile);
+        prs_scheduler_push(moe->scheduler, &task, !prs_moe_is_direct(moe, source));
+    }
 }
 
 /* Tiles of one pair, as far as their signals are here. */
@@ -61,34 +89,25 @@ static enum perseus_status look_at_pair(struct perseus_moe *moe, struct prs_roun
 {
     struct prs_pair *pair = prs_moe_pair(moe, round, source, hosted);
     do {
-        struct prs_word word = prs_word_unpack(perseus_signal_fetch(
-            prs_moe_dispatch_signal(moe, round->half, source, pair->next_tile, hosted)));
-        if (word.tag != round->tag) {
-            return PERSEUS_OK;
+        struct prs_word word;
+        uint32_t tile = pair->next_tile;
+        enum perseus_status status = take_word(
+            moe, round, prs_moe_dispatch_signal(moe, round->half, source, tile, hosted), &word);
+        if (status == PERSEUS_OK && word.tag != PRS_WORD_NONE && pair->tiles == 0) {
+            status = meet(moe, round, source, pair, &word);
+        }
+        if (status != PERSEUS_OK || word.tag == PRS_WORD_NONE) {
+            return status;
         }
         *out_found = true;
-        if (pair->tiles == 0) {
-            enum perseus_status status = meet(moe, round, source, pair, &word);
-            if (status != PERSEUS_OK) {
-                return status;
-            }
-        }
-        uint32_t tile = pair->next_tile;
-        pair->next_tile = word.whole ? pair->tiles : tile + 1;
-        if (pair->next_tile == pair->tiles) {
+        uint32_t end = word.whole ? pair->tiles : tile + 1;
+        pair->next_tile = end;
+        if (end == pair->tiles) {
             complete(moe, round);
         }
-        for (uint32_t end = pair->next_tile; tile < end && pair->rows > 0; tile++) {
-            const struct prs_task task = {.kind = PRS_TASK_TILE,
-                                          .half = round->half,
-                                          .expert = hosted,
-                                          .source = source,
-                                          .tile = tile,
-                                          .rows = prs_moe_tile_rows(&moe->plan, pair->rows, tile)};
-            prs_scheduler_push(moe->scheduler, &task, !prs_moe_is_direct(moe, source));
-        }
+        push_tiles(moe, round, source, hosted, tile, end); /* the last may end the forward */
     } while (pair->next_tile < pair->tiles);
-    return pair->rows == 0 ? answer_empty(moe, round, source, hosted) : PERSEUS_OK;
+    return PERSEUS_OK;
 }
 
 /* The answered rows of a tile: token tiles that were waiting for the last of them are ready. */
@@ -120,28 +139,31 @@ static void note_answered(struct perseus_moe *moe, struct prs_round *round, uint
     }
 }
 
-/* Answers of one expert, as far as their signals are here. Whether that was the last of them. */
-static bool look_at_expert(struct perseus_moe *moe, struct prs_round *round, uint32_t expert,
-                           bool *out_found)
+/* Answers of one expert, as far as their signals are here. *out_is_last: whether that was all. */
+static enum perseus_status look_at_expert(struct perseus_moe *moe, struct prs_round *round,
+                                          uint32_t expert, bool *out_found, bool *out_is_last)
 {
     uint32_t *next = &round->answer_next[expert];
     uint32_t tiles = prs_moe_tiles(&moe->plan, prs_rows_of(&round->rows, expert));
     tiles = tiles > 0 ? tiles : 1;
+    *out_is_last = false;
     if (*next == tiles) {
-        return false;
+        return PERSEUS_OK;
     }
     while (*next < tiles) {
-        struct prs_word word = prs_word_unpack(
-            perseus_signal_fetch(prs_moe_answer_signal(moe, round->half, *next, expert)));
-        if (word.tag != round->tag) {
-            return false;
+        struct prs_word word;
+        enum perseus_status status =
+            take_word(moe, round, prs_moe_answer_signal(moe, round->half, *next, expert), &word);
+        if (status != PERSEUS_OK || word.tag == PRS_WORD_NONE) {
+            return status;
         }
         *out_found = true;
         for (uint32_t end = word.whole ? tiles : *next + 1; *next < end; (*next)++) {
             note_answered(moe, round, expert, *next);
         }
     }
-    return true;
+    *out_is_last = true;
+    return PERSEUS_OK;
 }
 
 static enum perseus_status look_at_arrivals(struct perseus_moe *moe, struct prs_round *round,
@@ -162,15 +184,22 @@ static enum perseus_status look_at_arrivals(struct perseus_moe *moe, struct prs_
     return PERSEUS_OK;
 }
 
-static void look_at_answers(struct perseus_moe *moe, struct prs_round *round, bool *out_found)
+static enum perseus_status look_at_answers(struct perseus_moe *moe, struct prs_round *round,
+                                           bool *out_found)
 {
     for (uint32_t expert = 0; expert < moe->plan.config.experts; expert++) {
-        if (look_at_expert(moe, round, expert, out_found) && --round->answers_unseen == 0) {
+        bool is_last;
+        enum perseus_status status = look_at_expert(moe, round, expert, out_found, &is_last);
+        if (status != PERSEUS_OK) {
+            return status;
+        }
+        if (is_last && --round->answers_unseen == 0) {
             round->last_answer_ns = prs_clock_now_ns(&moe->clock);
             prs_round_ended_one(moe, round);
-            return; /* the forward may be over, and its tables the next one's */
+            break; /* the forward may be over, and its tables the next one's */
         }
     }
+    return PERSEUS_OK;
 }
 
 enum perseus_status prs_moe_scan(struct prs_worker *worker, bool *out_found)
@@ -184,17 +213,17 @@ enum perseus_status prs_moe_scan(struct prs_worker *worker, bool *out_found)
     }
     for (uint32_t half = 0; half < PRS_MOE_HALVES && status == PERSEUS_OK; half++) {
         struct prs_round *round = &moe->rounds[half];
-        /* Acquire: with prs_round_begin; and the doors with prs_protocol_end_*. */
+        /* Acquire: with prs_round_begin; and `open` with the protocol's end. */
         if (!atomic_load_explicit(&round->is_active, memory_order_acquire)) {
             continue;
         }
         if (round->pairs_unseen > 0 &&
-            atomic_load_explicit(&round->arrivals_open, memory_order_acquire)) {
+            atomic_load_explicit(&round->open[PRS_MOE_DISPATCH], memory_order_acquire)) {
             status = look_at_arrivals(moe, round, &found);
         }
         if (status == PERSEUS_OK && round->answers_unseen > 0 &&
-            atomic_load_explicit(&round->answers_open, memory_order_acquire)) {
-            look_at_answers(moe, round, &found);
+            atomic_load_explicit(&round->open[PRS_MOE_ANSWERS], memory_order_acquire)) {
+            status = look_at_answers(moe, round, &found);
         }
     }
     pthread_mutex_unlock(&moe->scan_mutex);

@@ -2,9 +2,10 @@
 /*
  * word.h: what a signal word of the layer says, in 64 bits.
  *
- *   tag    6  which forward: 1 + forward % 63; 0 is a word never written. Words of a half are used
- *             every second forward, so a stale word (two forwards old) always has another tag.
- *   whole  1  this signal stands for all tiles of the expert (signal groups), not for its own only
+ *   tag    6  which forward: 1 + forward % 63; 0 is no word. The watcher takes every word out of its
+ *             slot, and the next one is only sent behind the answer: so a slot never holds an old word,
+ *             and another tag than the forward's is another program's.
+ *   whole  1  this signal stands for all tiles of the expert, not for its own only
  *   rows  17  rows for the expert in this forward, over all tiles
  *   base  20  dispatch: the first of these rows at the source; the answer goes back there
  *   place 20  dispatch: the first of these rows in the source's room at the destination
@@ -15,6 +16,7 @@
 #include <perseus/moe.h>
 
 #define PRS_WORD_TAGS 63
+#define PRS_WORD_NONE 0 /* the tag of an empty slot */
 
 struct prs_word {
     uint32_t tag;

@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "core/check.h"
 #include "moe/gemm.h"
+#include "moe/layer.h"
 #include "model/reference.h"
 #include "model/routing.h"
 #include "model/weights.h"
@@ -61,7 +62,8 @@ static void make_ids(struct job *job, uint32_t forward)
                               NULL));
     for (uint32_t i = 0; i < tokens * top_k; i++) {
         int pe = (int)(i / top_k / job->tokens);
-        ids[i] = layer->id != NULL ? layer->id(layer, i / top_k, i % top_k) : routing.ids[i];
+        ids[i] =
+            layer->id != NULL ? layer->id(layer, forward, i / top_k, i % top_k) : routing.ids[i];
         if (i / top_k % job->tokens >= tokens_of(job, pe)) {
             ids[i] = PRS_ROUTING_NONE;
         }
@@ -145,19 +147,43 @@ static enum perseus_status start(const struct job *job, struct perseus_moe *moe,
                              job->y + (again * all + token) * config->hidden);
 }
 
+/* Every word of a forward that has ended has been taken out of its slot: nobody can meet it again. */
+static void check_slots(const struct perseus_moe *moe, uint32_t forward)
+{
+    const struct prs_moe_plan *plan = &moe->plan;
+    uint32_t half = forward % PRS_MOE_HALVES;
+    const uint64_t *dispatch = prs_moe_dispatch_signal(moe, half, 0, 0, 0);
+    const uint64_t *answers = prs_moe_answer_signal(moe, half, 0, 0);
+    for (size_t i = 0; i < prs_moe_dispatch_word(plan, plan->n_pes, 0, 0); i++) {
+        CHECK(perseus_signal_fetch(&dispatch[i]) == 0);
+    }
+    for (size_t i = 0; i < prs_moe_answer_word(plan, plan->tiles_per_expert, 0); i++) {
+        CHECK(perseus_signal_fetch(&answers[i]) == 0);
+    }
+}
+
+static void wait_for(const struct job *job, struct perseus_moe *moe, uint32_t forward)
+{
+    CHECK_OK(perseus_moe_wait(moe));
+    if (!job->layer->overlap) { /* else others may be two forwards ahead, and send again */
+        check_slots(moe, forward);
+    }
+}
+
 static void run_forwards(const struct job *job, struct perseus_moe *moe, int me, uint32_t again)
 {
     uint32_t in_flight = 0, in_flight_max = job->layer->overlap ? 2 : 1;
+    uint32_t before = again * job->forwards;
     for (uint32_t forward = 0; forward < job->forwards; forward++) {
         if (in_flight == in_flight_max) {
-            CHECK_OK(perseus_moe_wait(moe));
+            wait_for(job, moe, before + forward - in_flight);
             in_flight--;
         }
         CHECK_OK(start(job, moe, me, forward, again));
         in_flight++;
     }
     for (; in_flight > 0; in_flight--) {
-        CHECK_OK(perseus_moe_wait(moe));
+        wait_for(job, moe, before + job->forwards - in_flight);
     }
 }
 

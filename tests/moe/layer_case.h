@@ -16,7 +16,8 @@ struct layer_case {
     enum perseus_ordering ordering;
     const char *routing; /* as prs_routing_spec_parse takes it; NULL: uniform */
     /* Replaces generated ids: of `choice` of `token`, counted over all PEs. */
-    int32_t (*id)(const struct layer_case *layer, uint32_t token, uint32_t choice);
+    int32_t (*id)(const struct layer_case *layer, uint32_t forward, uint32_t token,
+                  uint32_t choice);
     uint32_t tokens;   /* of every PE; 0: tokens_max */
     bool ragged;       /* PE p has tokens * p / n_pes of them instead (0 on PE 0) */
     uint32_t forwards; /* 0: 3 */

@@ -179,6 +179,68 @@ static void test_an_operation_fails(void **state)
     unsetenv("PERSEUS_ADVERSARY");
 }
 
+/* PE 0 gets rows from PE 1, whose answer fails, and then, late, word from PE 2 that it has none: what ends
+ * the answers is a pair without rows. */
+struct late {
+    struct perseus_moe_config config;
+    struct perseus_moe *_Atomic first; /* PE 0's layer */
+};
+
+static void wait_for_first(const struct late *late)
+{
+    struct perseus_moe *first = NULL;
+    for (int ms = 0; ms < 400 && first == NULL; ms++) {
+        usleep(1000);
+        first = atomic_load(&late->first);
+    }
+    uint32_t hosted = first != NULL ? first->hosted : 0;
+    for (int ms = 0; ms < 100 && first != NULL; ms++) {
+        if (atomic_load(&first->rounds[0].pairs_left) <= hosted) {
+            return;
+        }
+        usleep(1000);
+    }
+}
+
+static void one_is_late(struct pes *job, struct perseus_pe *pe, void *context)
+{
+    struct late *late = context;
+    struct arrays *arrays = make_arrays();
+    struct perseus_moe *moe = NULL;
+    int me = perseus_my_pe(pe);
+    CHECK_OK(perseus_moe_create(pe, &late->config, &moe));
+    for (int i = 0; i < TOKENS * TOP_K; i++) { /* PE 1 chooses experts of PE 0, others nobody */
+        arrays->ids[i] = me == 1 && i % TOP_K < 2 ? i % TOP_K : -1;
+    }
+    if (me == 0) {
+        atomic_store(&late->first, moe);
+    }
+    if (me == 2) {
+        wait_for_first(late);
+    }
+    enum perseus_status status = forward(moe, arrays);
+    CHECK(status == PERSEUS_OK || messages_errors(&job->messages[me]) > 0);
+    pes_meet(job); /* PE 2 looks into PE 0's layer */
+    end(job, pe, moe);
+    free(arrays);
+}
+
+static void test_an_answer_fails_before_an_empty_one(void **state)
+{
+    (void)state;
+    for (int protocol = 0; protocol < PERSEUS_MOE_PROTOCOL_COUNT; protocol++) {
+        for (int nth = 1; nth <= 8; nth++) {
+            char adversary[32];
+            struct late late = {.config = config_of(protocol, 0)};
+            snprintf(adversary, sizeof adversary, "fail_nth=%d", nth);
+            setenv("PERSEUS_ADVERSARY", adversary, 1);
+            late.config.timeout_ms = 300;
+            run_until(3, 300, one_is_late, &late);
+        }
+    }
+    unsetenv("PERSEUS_ADVERSARY");
+}
+
 static void a_word_lies(struct pes *job, struct perseus_pe *pe, void *context)
 {
     const struct perseus_moe_config *config = context;
@@ -357,6 +419,7 @@ int main(void)
         cmocka_unit_test(test_a_peer_leaves),
         cmocka_unit_test(test_a_peer_does_not_come),
         cmocka_unit_test(test_an_operation_fails),
+        cmocka_unit_test(test_an_answer_fails_before_an_empty_one),
         cmocka_unit_test(test_a_word_that_lies),
         cmocka_unit_test(test_misuse),
         cmocka_unit_test(test_configs_that_do_not_fit),

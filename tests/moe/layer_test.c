@@ -126,21 +126,24 @@ static void test_types_and_forms(void **state)
 
 /* ---- edges ---- */
 
-static int32_t to_one(const struct layer_case *layer, uint32_t token, uint32_t choice)
+static int32_t to_one(const struct layer_case *layer, uint32_t forward, uint32_t token,
+                      uint32_t choice)
 {
-    (void)token;
+    (void)forward, (void)token;
     return choice == 0 ? (int32_t)layer->config.experts - 1 : -1;
 }
 
-static int32_t to_nobody(const struct layer_case *layer, uint32_t token, uint32_t choice)
+static int32_t to_nobody(const struct layer_case *layer, uint32_t forward, uint32_t token,
+                         uint32_t choice)
 {
-    (void)layer, (void)token, (void)choice;
+    (void)layer, (void)forward, (void)token, (void)choice;
     return -1;
 }
 
-static int32_t to_first_four(const struct layer_case *layer, uint32_t token, uint32_t choice)
+static int32_t to_first_four(const struct layer_case *layer, uint32_t forward, uint32_t token,
+                             uint32_t choice)
 {
-    (void)layer, (void)token;
+    (void)layer, (void)forward, (void)token;
     return (int32_t)choice; /* every other expert gets nothing */
 }
 
@@ -267,11 +270,30 @@ static void test_relaxed(void **state)
     }
 }
 
+static void test_units(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_PROTOCOLS * 9 * 2; i++) {
+        struct layer_case layer = {.what = "units",
+                                   .config = layer_case_config(protocol_of(i % N_PROTOCOLS)),
+                                   .n_pes = 4,
+                                   .pes_per_node = 2,
+                                   .routing = "zipf:2",
+                                   .forwards = 5};
+        layer.config.tile_tokens = 3;
+        layer.config.dispatch_unit = (enum perseus_moe_unit)(i / N_PROTOCOLS % 3);
+        layer.config.combine_unit = (enum perseus_moe_unit)(i / N_PROTOCOLS / 3 % 3);
+        layer.config.processors = i >= N_PROTOCOLS * 9 ? 2 : 0;
+        layer.overlap = protocol_of(i % N_PROTOCOLS) != PERSEUS_MOE_COLLECTIVE;
+        layer_case_run(&layer);
+    }
+}
+
 static void test_group_sizes(void **state)
 {
     (void)state;
-    for (uint32_t group = 0; group <= 13; group++) {
-        for (int vector = 0; vector < 2; vector++) {
+    for (uint32_t group = 0; group <= 14; group++) {
+        for (int i = 0; i < 4; i++) {
             struct layer_case layer = {.what = "group size",
                                        .config = layer_case_config(PERSEUS_MOE_DECOUPLED),
                                        .n_pes = 4,
@@ -279,8 +301,11 @@ static void test_group_sizes(void **state)
                                        .ordering = PERSEUS_ORDERING_DRAIN,
                                        .overlap = true,
                                        .forwards = 5};
-            layer.config.group_experts = group == 13 ? 1000 : group;
-            layer.config.vector_signals = vector == 1;
+            layer.config.group_experts = group == 14   ? PERSEUS_MOE_GROUP_PE
+                                         : group == 13 ? 1000
+                                                       : group;
+            layer.config.vector_signals = i % 2 == 1;
+            layer.config.group_combine = i / 2 == 1;
             layer_case_run(&layer);
         }
     }
@@ -304,6 +329,43 @@ static void test_many_forwards(void **state)
     }
 }
 
+/* One choice a token, all of the last expert. Most forwards have few tokens; but those a whole period of
+ * tags apart (in either half of the buffers) have all, so that a word that nobody cleared would be taken
+ * for a new one. */
+static int32_t seldom_many(const struct layer_case *layer, uint32_t forward, uint32_t token,
+                           uint32_t choice)
+{
+    bool is_large = forward % 126 < 2;
+    bool is_used = is_large || token % layer->config.tokens_max < 1 + forward % 3;
+    return choice == 0 && is_used ? (int32_t)layer->config.experts - 1 : -1;
+}
+
+/* More than two periods of tags, with numbers of tiles that change, over shared memory and over a
+ * fabric. */
+static void test_words_are_never_stale(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2 * N_PROTOCOLS; i++) {
+        struct layer_case layer = {.what = perseus_moe_protocol_name(protocol_of(i / 2)),
+                                   .config = {.hidden = 64,
+                                              .intermediate = 4,
+                                              .experts = 3,
+                                              .top_k = 1,
+                                              .tokens_max = 64,
+                                              .tile_tokens = 1,
+                                              .dispatch_unit = PERSEUS_MOE_UNIT_TILE,
+                                              .protocol = protocol_of(i / 2),
+                                              .processors = 1,
+                                              .communication_only = true,
+                                              .timeout_ms = 60000},
+                                   .n_pes = 3,
+                                   .pes_per_node = i % 2 == 0 ? 1 : 3,
+                                   .forwards = 260,
+                                   .id = seldom_many};
+        layer_case_run(&layer);
+    }
+}
+
 static void test_adversary(void **state)
 {
     (void)state;
@@ -321,6 +383,7 @@ static void test_adversary(void **state)
                                            .ordering = (enum perseus_ordering)ordering,
                                            .forwards = 6};
                 layer.config.vector_signals = seed == 2;
+                layer.config.group_combine = seed > 1;
                 layer.overlap = protocol_of(i) != PERSEUS_MOE_COLLECTIVE;
                 layer_case_run(&layer);
             }
@@ -397,6 +460,9 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "soak") == 0) {
         return cmocka_run_group_tests(soak, NULL, NULL);
     }
+    if (argc > 1) { /* one test by name */
+        cmocka_set_test_filter(argv[1]);
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_protocol_and_ordering),
         cmocka_unit_test(test_numbers_of_pes),
@@ -407,8 +473,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_capacity_drops_what_the_reference_drops),
         cmocka_unit_test(test_roles_and_overlap),
         cmocka_unit_test(test_relaxed),
+        cmocka_unit_test(test_units),
         cmocka_unit_test(test_group_sizes),
         cmocka_unit_test(test_many_forwards),
+        cmocka_unit_test(test_words_are_never_stale),
         cmocka_unit_test(test_adversary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

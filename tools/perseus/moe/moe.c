@@ -327,6 +327,7 @@ int prs_tool_moe(int argc, char **argv)
                                         .config = {.weight_dtype = PERSEUS_MOE_BF16,
                                                    .tokens_max = 16,
                                                    .vector_signals = true,
+                                                   .group_combine = true,
                                                    .processors = PROCESSORS_BY_CORES}}};
     struct prs_option rows[N_OPTIONS];
     char path[PATH_MAX];

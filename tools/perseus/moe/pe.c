@@ -21,6 +21,7 @@ struct moe_pe {
     const struct prs_moe_turn *turn;
     struct perseus_pe *pe;
     struct perseus_moe *moe;
+    struct prs_moe_mode mode;      /* as the layer was created */
     struct prs_moe_tracer *tracer; /* or NULL */
     uint32_t self;
     const float *x, *gate, *expected; /* own tokens */
@@ -71,7 +72,10 @@ static enum perseus_status forward(struct moe_pe *self, enum prs_moe_variant var
                                    bool communication_only, uint64_t *out_start_ns,
                                    uint64_t *out_end_ns)
 {
-    prs_moe_set_mode(self->moe, prs_moe_variant_info(variant)->protocol, communication_only);
+    struct prs_moe_mode mode = self->mode;
+    mode.protocol = prs_moe_protocol_find(prs_moe_variant_info(variant)->protocol);
+    mode.communication_only = communication_only;
+    prs_moe_set_mode(self->moe, &mode);
     enum perseus_status status = meet(self);
     if (status != PERSEUS_OK) {
         return status;
@@ -242,6 +246,7 @@ static enum perseus_status start_layer(struct moe_pe *self)
     if (status != PERSEUS_OK) {
         return status;
     }
+    self->mode = self->moe->mode;
     perseus_moe_expert_range(self->moe, (int)self->self, &first, &count);
     for (uint32_t i = 0; i < count + config->shared_experts && status == PERSEUS_OK; i++) {
         uint32_t expert = i < count ? first + i : config->experts + i - count;
@@ -285,14 +290,14 @@ int prs_moe_pe_main(int rank, void *context)
     if (status == PERSEUS_OK) {
         turn->board->peak_bytes[self.self] = peak_bytes();
     }
-    prs_moe_tracer_stop(self.tracer,
-                        status == PERSEUS_OK && turn->traces != NULL ? turn->traces[rank] : NULL,
-                        rank);
+    FILE *trace = status == PERSEUS_OK && turn->traces != NULL ? turn->traces[rank] : NULL;
     if (status == PERSEUS_OK) {
         status = perseus_moe_destroy(self.moe);
     } else {
         perseus_moe_abort(self.moe);
     }
+    /* Between the two: the layer's threads write the trace, and the tracer reads the PE's counters. */
+    prs_moe_tracer_stop(self.tracer, trace, rank);
     if (status == PERSEUS_OK) {
         status = perseus_finalize(self.pe);
     } else {
