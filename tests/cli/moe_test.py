@@ -216,6 +216,15 @@ class MoeTest(ProgramTest):
             if event["ph"] == "X":
                 self.assertGreaterEqual(event["dur"], 0)
 
+    def test_trace_outlives_its_writers(self):
+        """Threads of the layer write until they are joined, whatever the run does."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "trace.json")
+            for roles in ((1, 0), (2, 1)):
+                for _ in range(4):
+                    self.ok("moe", *SMALL, "--nodes", 2, "--pes-per-node", 1, "--no-verify", "--processors", roles[0],
+                            "--subscribers", roles[1], "--trace", path)
+
     def hit(self, number, *words):
         """Sends a signal to PE 2 of 4 in the middle of forwards; what the command says in the end."""
         process = subprocess.Popen([PROGRAM, "moe", "--repeat", "1000", "--no-verify", "--nodes", "2", "--timeout-ms",
