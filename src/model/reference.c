@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "moe/bf16.h"
-#include "moe/gemm.h"
+#include "moe/math/bf16.h"
+#include "moe/math/gemm.h"
 #include "model/weights.h"
 
 /* The rows of one expert, gathered, and its network's inner and outer results. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "moe/bf16.h"
+#include "moe/math/bf16.h"
 #include "model/file_map.h"
 #include "moe/plan.h"
 #include "model/safetensors.h"

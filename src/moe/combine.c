@@ -3,7 +3,7 @@
  * choices; with relaxed, in the order of arrival. */
 #include <string.h>
 
-#include "moe/bf16.h"
+#include "moe/math/bf16.h"
 #include "moe/layer.h"
 
 /* to += weight * row */

@@ -2,7 +2,7 @@
 /* Sending rows to experts: staged in the order of experts, or straight into a neighbour's memory. */
 #include <string.h>
 
-#include "moe/bf16.h"
+#include "moe/math/bf16.h"
 #include "moe/layer.h"
 
 /* Copies the transfer's rows of the forward's x to where they leave from, in the wire's type. */

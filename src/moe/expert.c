@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "moe/activation.h"
-#include "moe/bf16.h"
+#include "moe/math/activation.h"
+#include "moe/math/bf16.h"
 
 static size_t item_bytes(enum perseus_moe_dtype type)
 {

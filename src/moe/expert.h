@@ -3,7 +3,7 @@
 #ifndef PRS_MOE_EXPERT_H
 #define PRS_MOE_EXPERT_H
 
-#include "moe/gemm.h"
+#include "moe/math/gemm.h"
 #include "moe/plan.h"
 
 /* A hosted expert: the caller's matrices, or the layer's f32 copies of them. */

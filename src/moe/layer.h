@@ -9,7 +9,8 @@
  *   tile.c       runs experts on tiles, sends answers    (tasks TILE, EMPTY)
  *   combine.c    adds up answers                         (tasks SHARED, COMBINE, ADD)
  *   transfer.c   what one transfer is, in both ways
- *   protocol/    who signals when
+ *   groups.c     which signals share a fence
+ *   protocol/    who signals when (protocol.h)
  *   roles.c      the threads
  *
  * A forward ends when its three phases have: everything sent, every row that came answered, every
@@ -26,8 +27,8 @@
 #include "core/pe.h"
 #include "moe/expert.h"
 #include "moe/plan.h"
-#include "moe/protocol/groups.h"
-#include "moe/protocol/protocol.h"
+#include "moe/groups.h"
+#include "moe/protocol.h"
 #include "moe/rows.h"
 #include "moe/scheduler.h"
 #include "moe/trace.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/rng.h"
-#include "moe/bf16.h"
+#include "moe/math/bf16.h"
 #include "moe/capture.h"
 #include "model/safetensors.h"
 #include "model/weights.h"

@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "base/rng.h"
-#include "moe/bf16.h"
+#include "moe/math/bf16.h"
 #include "moe/capture.h"
 #include "moe/expert.h"
 #include "model/reference.h"

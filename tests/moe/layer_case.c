@@ -7,7 +7,7 @@
 
 #include "base/rng.h"
 #include "core/check.h"
-#include "moe/gemm.h"
+#include "moe/math/gemm.h"
 #include "moe/layer.h"
 #include "model/reference.h"
 #include "model/routing.h"

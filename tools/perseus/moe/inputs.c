@@ -7,7 +7,7 @@
 
 #include "base/rng.h"
 #include "kit/exit.h"
-#include "moe/gemm.h"
+#include "moe/math/gemm.h"
 #include "model/reference.h"
 #include "model/weights.h"
 #include "job.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
-#include "moe/bf16.h"
+#include "moe/math/bf16.h"
 #include "moe/layer.h"
 #include "job.h"
 #include "kit/tool_log.h"

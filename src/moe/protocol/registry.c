@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "moe/protocol/protocol.h"
+#include "moe/protocol.h"
 
 #include "base/export.h"
 #include "moe/layer.h"

@@ -4,11 +4,11 @@
  *
  * Compiled for vectors (CMakeLists.txt): next to a product of few rows, a call of expf for each value
  * would show. */
-#include "moe/activation.h"
+#include "moe/math/activation.h"
 
 #include <math.h>
 
-#include "moe/bf16.h"
+#include "moe/math/bf16.h"
 
 static float silu(float x)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* activation.h: what stands between an expert's two products. */
-#ifndef PRS_MOE_ACTIVATION_H
-#define PRS_MOE_ACTIVATION_H
+#ifndef PRS_MOE_MATH_ACTIVATION_H
+#define PRS_MOE_MATH_ACTIVATION_H
 
 #include <perseus/moe.h>
 

@@ -12,7 +12,7 @@
  * which treats all alike). An expert without rows gets a signal too, and is answered: so every PE knows,
  * without counting messages, when it has heard of everybody, and when its buffers are free again.
  *
- * To add one: a file beside these, and its line in protocol.c.
+ * To add one: a file in protocol/, and its line in protocol/registry.c.
  */
 #ifndef PRS_MOE_PROTOCOL_H
 #define PRS_MOE_PROTOCOL_H

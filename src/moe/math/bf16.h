@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bf16.h: bfloat16 as its 16 bits, and rows between it and float. */
-#ifndef PRS_MOE_BF16_H
-#define PRS_MOE_BF16_H
+#ifndef PRS_MOE_MATH_BF16_H
+#define PRS_MOE_MATH_BF16_H
 
 #include <stddef.h>
 #include <stdint.h>

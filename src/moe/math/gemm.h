@@ -6,8 +6,8 @@
  * than OpenBLAS here (docs/moe.md). Its products run on one thread: a layer's parallelism is its
  * processors.
  */
-#ifndef PRS_MOE_GEMM_H
-#define PRS_MOE_GEMM_H
+#ifndef PRS_MOE_MATH_GEMM_H
+#define PRS_MOE_MATH_GEMM_H
 
 #include <perseus/moe.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "moe/gemm.h"
+#include "moe/math/gemm.h"
 
 #include <oneapi/dnnl/dnnl.h>
 #include <stdlib.h>

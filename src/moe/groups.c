@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "moe/protocol/groups.h"
+#include "moe/groups.h"
 
 #include <stdlib.h>
 
