@@ -8,11 +8,21 @@
 
 #include <perseus/perseus.h>
 
+#include "fabric/float_add.h"
+
+/* Sums of floats, behind the codes of enum perseus_atomic: the target's CPU applies them as it does
+ * what else no fabric grants. The API has none; NVSHMEM's programs do. */
+enum prs_float_atomic {
+    PRS_ATOMIC_ADD_HALF = PERSEUS_ATOMIC_COMPARE_SWAP + 1, /* 2 bytes */
+    PRS_ATOMIC_ADD_FLOAT,                                  /* 4 */
+    PRS_ATOMIC_ADD_DOUBLE                                  /* 8 */
+};
+
 /* The word's new value. */
 static inline uint64_t prs_word_result(enum perseus_atomic op, uint64_t old, uint64_t operand,
                                        uint64_t compare)
 {
-    switch (op) {
+    switch ((int)op) {
     case PERSEUS_ATOMIC_SET:
         return operand;
     case PERSEUS_ATOMIC_ADD:
@@ -25,6 +35,12 @@ static inline uint64_t prs_word_result(enum perseus_atomic op, uint64_t old, uin
         return old ^ operand;
     case PERSEUS_ATOMIC_COMPARE_SWAP:
         return old == compare ? operand : old;
+    case PRS_ATOMIC_ADD_HALF:
+        return prs_add_halves(old, operand);
+    case PRS_ATOMIC_ADD_FLOAT:
+        return prs_add_floats(old, operand);
+    case PRS_ATOMIC_ADD_DOUBLE:
+        return prs_add_doubles(old, operand);
     }
     return old;
 }

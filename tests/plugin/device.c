@@ -135,7 +135,8 @@ static int amo(struct host_pe *pe, int target, int desc, size_t offset, int byte
         .compare = compare,
         .return_handle = result != NULL ? blob(pe, pe->rank, 0) : NULL,
     };
-    int failed = host_amo(pe, target, desc, false, &memory, bytes);
+    int failed =
+        host_amo(pe, target, desc & ~DEVICE_FLOAT, (desc & DEVICE_FLOAT) != 0, &memory, bytes);
     memset(&memory, 0xa5, sizeof memory);
     return failed;
 }

@@ -125,6 +125,8 @@ int host_barrier(struct host_pe *pe); /* the bootstrap's, not the device's */
 int device_put(struct host_pe *pe, int target, size_t offset, const void *local, size_t bytes);
 int device_get(struct host_pe *pe, int target, size_t offset, void *local, size_t bytes);
 int device_p(struct host_pe *pe, int target, size_t offset, uint64_t value, int bytes);
+/* In `desc`: the word is a half, float or double by its width. From 6.0 on. */
+#define DEVICE_FLOAT 0x80
 int device_amo(struct host_pe *pe, int target, int desc, size_t offset, int bytes, uint64_t value,
                uint64_t compare);
 /* Waits for the result as a GPU thread does in complete-on-quiet mode. `slot`: offset of 16 bytes

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "fabric/word.h"
 #include "host/amo.h"
 #include "host/handle.h"
 #include "plugin.h"
@@ -131,8 +132,6 @@ static void test_amo_codes(void **state)
 {
     (void)state;
     struct prs_amo amo;
-    const struct prs_abi_amo_verb add = {.desc = PRS_ABI_AMO_ADD, .is_fetch = -1, .is_value = -1};
-    assert_true(prs_amo_decode(&add, 2, 7, 0, &amo));
     static const int unknown[] = {-1, 0, 1, 11, 20, 108, 1 << 30};
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
         assert_false(decode(unknown[i], 8, 0, 0, &amo));
@@ -155,6 +154,32 @@ static void test_amo_codes(void **state)
     assert_true(amo.op == PERSEUS_ATOMIC_SET && amo.operand == 77);
     assert_true(decode(PRS_ABI_AMO_COMPARE_SWAP, 8, 77, 5, &amo));
     assert_true(amo.op == PERSEUS_ATOMIC_COMPARE_SWAP && amo.operand == 77 && amo.compare == 5);
+}
+
+static void test_float_codes(void **state)
+{
+    (void)state;
+    static const struct {
+        int bytes, op;
+    } rows[] = {{2, PRS_ATOMIC_ADD_HALF}, {4, PRS_ATOMIC_ADD_FLOAT}, {8, PRS_ATOMIC_ADD_DOUBLE}};
+    static const int adds[] = {PRS_ABI_AMO_ADD, PRS_ABI_AMO_FETCH_ADD};
+    static const int copies[] = {PRS_ABI_AMO_SET, PRS_ABI_AMO_SWAP};
+    struct prs_amo amo;
+    for (size_t i = 0; i < 3; i++) {
+        for (size_t j = 0; j < 2; j++) {
+            struct prs_abi_amo_verb verb = {adds[j], -1, -1, -1, 1};
+            assert_true(prs_amo_decode(&verb, rows[i].bytes, 7, 0, &amo));
+            assert_int_equal(amo.op, rows[i].op);
+            assert_int_equal(amo.fetch, j == 1);
+            verb.desc = copies[j];
+            assert_true(prs_amo_decode(&verb, rows[i].bytes, 7, 0, &amo));
+            assert_int_equal(amo.op, PERSEUS_ATOMIC_SET);
+        }
+        /* A fetch arrives as FETCH_OR, an older one as FETCH: neither adds. */
+        const struct prs_abi_amo_verb fetch = {PRS_ABI_AMO_FETCH, -1, -1, -1, 1};
+        assert_true(prs_amo_decode(&fetch, rows[i].bytes, 7, 0, &amo));
+        assert_true(amo.op == PERSEUS_ATOMIC_ADD && amo.operand == 0);
+    }
 }
 
 /* ---- implied fences ---- */
@@ -372,6 +397,7 @@ int main(void)
         cmocka_unit_test(test_the_parts_of_a_block_fill_it),
         cmocka_unit_test(test_handle_is_read_at_any_address_and_checked),
         cmocka_unit_test(test_amo_codes),
+        cmocka_unit_test(test_float_codes),
         cmocka_unit_test(test_puts_may_not_pass_signals_that_are_records),
         cmocka_unit_test(test_a_fencing_host_is_trusted_but_for_one_word),
         cmocka_unit_test(test_a_host_that_drops_fences_gets_flags_in_order),

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "fabric/float_add.h" /* tests/fabric/float_add_test.c */
 #include "traffic.h"
 
 #define FLAGS    4096
@@ -10,6 +11,8 @@
 #define TICKETS  (WORDS + 1024) /* who got which number of a FETCH_INC */
 #define COUNTERS (WORDS + 512)
 #define RIVALS   (WORDS + 640)
+#define FLOATS   (WORDS + 256)
+#define SUMS     (WORDS + 704)
 
 struct code {
     int desc;
@@ -126,6 +129,91 @@ static void set_against_adds(struct host_pe *pe, int rounds)
     }
 }
 
+/* ---- floats ---- */
+
+static uint64_t add_of(int bytes, uint64_t a, uint64_t b)
+{
+    return bytes == 2   ? prs_add_halves(a, b)
+           : bytes == 4 ? prs_add_floats(a, b)
+                        : prs_add_doubles(a, b);
+}
+
+/* Of every kind: ordinary, subnormal, infinite, NaN. */
+static uint64_t some_float(struct prs_rng *rng, int bytes)
+{
+    static const uint64_t special[3][5] = {
+        {0x0001, 0x7bff, 0xfc00, 0x7e00, 0x8000},
+        {0x00000001, 0x7f7fffff, 0xff800000, 0x7fc00000, 0x80000000},
+        {1, 0x7fefffffffffffff, 0xfff0000000000000, 0x7ff8000000000000, 0x8000000000000000}};
+    if (prs_rng_below(rng, 8) == 0) {
+        return special[bytes == 2 ? 0 : bytes == 4 ? 1 : 2][prs_rng_below(rng, 5)];
+    }
+    /* Exponents near each other, so that sums are rounded. */
+    uint64_t bits = prs_rng_next(rng);
+    return bytes == 2   ? (bits & 0x83ff) | (15 + bits % 5) << 10
+           : bytes == 4 ? (bits & 0x807fffff) | (127 + bits % 5) << 23
+                        : (bits & 0x800fffffffffffff) | (1023 + bits % 5) << 52;
+}
+
+/* One word that nobody else touches. Also what sets and swaps a float, which copies bits, and what adds integers to
+ * the same word. */
+static void check_floats(struct host_pe *pe, const struct traffic *traffic, int target, int bytes)
+{
+    static const int descs[] = {PRS_ABI_AMO_ADD | DEVICE_FLOAT,
+                                PRS_ABI_AMO_FETCH_ADD | DEVICE_FLOAT,
+                                PRS_ABI_AMO_SET | DEVICE_FLOAT,
+                                PRS_ABI_AMO_SWAP | DEVICE_FLOAT,
+                                PRS_ABI_AMO_ADD,
+                                PRS_ABI_AMO_ADD | DEVICE_FLOAT};
+    struct prs_rng rng = prs_rng_seeded(traffic->seed + (uint64_t)(pe->rank * 10 + target + bytes));
+    size_t word = FLOATS + (size_t)pe->rank * 24 + (bytes == 8 ? 0 : bytes == 4 ? 12 : 18);
+    uint64_t expected = 0, old;
+    for (int i = 0; i < 60; i++) {
+        int desc = descs[prs_rng_below(&rng, 6)];
+        uint64_t value = some_float(&rng, bytes);
+        bool fetch = (desc & ~DEVICE_FLOAT) > 11, adds = (desc & ~DEVICE_FLOAT) % 10 == 4;
+        if (fetch) {
+            CHECK(pe, device_fetch(pe, target, desc, word, bytes, value, 0, FETCHES, &old) == 0);
+            CHECK(pe, old == expected);
+        } else {
+            CHECK(pe, device_amo(pe, target, desc, word, bytes, value, 0) == 0);
+            CHECK(pe, device_fence(pe) == 0);
+        }
+        expected = !adds                        ? value
+                   : (desc & DEVICE_FLOAT) != 0 ? add_of(bytes, expected, value)
+                                                : low(expected + value, bytes);
+    }
+    CHECK(pe,
+          device_fetch(pe, target, PRS_ABI_AMO_FETCH_OR, word, bytes, 0, 0, FETCHES, &old) == 0);
+    CHECK(pe, old == expected);
+    CHECK(pe, device_amo(pe, target, PRS_ABI_AMO_SET, word, bytes, 0, 0) == 0);
+}
+
+/* Everybody adds one to everybody's three sums: small numbers, so the sums are exact. */
+static void add_floats_together(struct host_pe *pe, int rounds)
+{
+    const int add = PRS_ABI_AMO_ADD | DEVICE_FLOAT;
+    for (int i = 0; i < rounds; i++) {
+        for (int target = 0; target < pe->n_pes; target++) {
+            CHECK(pe, device_amo(pe, target, add, SUMS, 8, 0x3ff0000000000000, 0) == 0);
+            CHECK(pe, device_amo(pe, target, add, SUMS + 8, 4, 0x3f800000, 0) == 0);
+            CHECK(pe, device_amo(pe, target, add, SUMS + 12, 2, 0x3c00, 0) == 0);
+        }
+    }
+}
+
+static void check_sums(struct host_pe *pe, int times)
+{
+    uint64_t wide = host_word(pe, SUMS), narrow = host_word(pe, SUMS + 8);
+    double sum;
+    float half_of_it;
+    uint32_t bits = (uint32_t)narrow;
+    memcpy(&sum, &wide, sizeof sum);
+    memcpy(&half_of_it, &bits, sizeof bits);
+    CHECK(pe, (int)sum == times && (int)half_of_it == times);
+    CHECK(pe, (int)prs_float_of_half((uint16_t)(narrow >> 32)) == times && narrow >> 48 == 0);
+}
+
 static void atomics_kernel(struct host_pe *pe, void *argument)
 {
     const struct traffic *traffic = argument;
@@ -134,15 +222,24 @@ static void atomics_kernel(struct host_pe *pe, void *argument)
     for (int target = 0; target < pe->n_pes && pe->failures == 0; target++) {
         for (int i = 0; i < 3; i++) {
             check_codes(pe, traffic, target, widths[i]);
+            if (pe->interface->has_floats) {
+                check_floats(pe, traffic, target, widths[i]);
+            }
         }
     }
     CHECK(pe, device_barrier(pe, FLAGS, &barriers));
     int rounds = traffic->rounds < 40 ? traffic->rounds : 40;
     count_together(pe, rounds);
     set_against_adds(pe, 4 * rounds);
+    if (pe->interface->has_floats) {
+        add_floats_together(pe, rounds);
+    }
     CHECK(pe, device_barrier(pe, FLAGS, &barriers));
     uint64_t times = (uint64_t)(rounds * pe->n_pes), halves = host_word(pe, COUNTERS + 8);
     CHECK(pe, host_word(pe, COUNTERS) == 3 * times);
+    if (pe->interface->has_floats) {
+        check_sums(pe, (int)times);
+    }
     CHECK(pe, (halves & UINT32_MAX) == times && halves >> 32 == 5 * times);
     if (pe->rank == 0) {
         CHECK(pe, host_word(pe, COUNTERS + 16) == times);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/amo.h"
 
+#include "fabric/word.h"
+
 struct amo_row {
     bool known, fetch;
     enum perseus_atomic op;
@@ -28,6 +30,17 @@ static const struct amo_row rows[] = {
     [PRS_ABI_AMO_COMPARE_SWAP] = {true, true, PERSEUS_ATOMIC_COMPARE_SWAP, false, 0},
 };
 
+/* Only sums differ for floats: what sets or swaps one copies its bits. */
+static enum perseus_atomic op_of(const struct amo_row *row, bool is_float, int element_bytes)
+{
+    if (!is_float || row->op != PERSEUS_ATOMIC_ADD || row->fixed) {
+        return row->op;
+    }
+    return (enum perseus_atomic)(element_bytes == 2   ? PRS_ATOMIC_ADD_HALF
+                                 : element_bytes == 4 ? PRS_ATOMIC_ADD_FLOAT
+                                                      : PRS_ATOMIC_ADD_DOUBLE);
+}
+
 bool prs_amo_decode(const struct prs_abi_amo_verb *verb, int element_bytes, uint64_t value,
                     uint64_t compare, struct prs_amo *out)
 {
@@ -37,7 +50,7 @@ bool prs_amo_decode(const struct prs_abi_amo_verb *verb, int element_bytes, uint
         return false;
     }
     *out = (struct prs_amo){
-        .op = rows[desc].op,
+        .op = op_of(&rows[desc], verb->is_float != 0, element_bytes),
         .operand = rows[desc].fixed ? rows[desc].operand : value,
         .compare = compare,
         .bytes = (uint32_t)element_bytes,
