@@ -12,54 +12,56 @@
 #include "base/log.h"
 
 /* id, variable, default as text, what it does */
-#define PRS_ENV_MAP(X)                                                                          \
-    X(FABRIC, "PERSEUS_FABRIC", "libfabric", "fabric back end: libfabric or loopback")          \
-    X(PROVIDER, "PERSEUS_PROVIDER", "", "libfabric provider, empty: the best one found")        \
-    X(ORDERING, "PERSEUS_ORDERING", "auto",                                                     \
-      "auto, drain, drain-peer, deferred, nic-fence, fifo or counted")                          \
-    X(HEAP_BYTES, "PERSEUS_HEAP_BYTES", "64M", "symmetric heap per PE; K, M, G suffixes")       \
-    X(RING_SLOTS, "PERSEUS_RING_SLOTS", "4096", "channel ring depth, a power of two")           \
-    X(TIMEOUT_MS, "PERSEUS_TIMEOUT_MS", "30000", "deadline of init, barriers, blocking calls")  \
-    X(PES_PER_NODE, "PERSEUS_PES_PER_NODE", "0",                                                \
-      "0: PEs of one host share a node; k: consecutive groups of k PEs do")                     \
-    X(BIND, "PERSEUS_BIND", "127.0.0.1",                                                        \
-      "what bootstrap and IP providers bind: an address, or for several hosts an interface "    \
-      "(eth0) or subnet (10.1.0.0/16)")                                                         \
-    X(LOG, "PERSEUS_LOG", "warn", "error, warn, info or debug, for the tools' log on stderr")   \
-    X(LINK, "PERSEUS_LINK", "", "delay decorator: latency=5us,bandwidth=25G,jitter=1us")        \
-    X(ADVERSARY, "PERSEUS_ADVERSARY", "",                                                       \
-      "adversary decorator: seed=1,reorder=1,again=0.1,error=0,fail_nth=0")                     \
-    X(PROXY_SPIN, "PERSEUS_PROXY_SPIN", "",                                                     \
-      "idle proxy steps before it yields; empty: 2000, or none where PEs share CPUs")           \
-    X(PROXY_YIELD, "PERSEUS_PROXY_YIELD", "",                                                   \
-      "idle yields before it sleeps; empty: 100, or 5 where PEs share CPUs")                    \
-    X(PROXY_SLEEP_US, "PERSEUS_PROXY_SLEEP_US", "50", "first sleep of an idle proxy")           \
-    X(PROXY_SLEEP_MAX_US, "PERSEUS_PROXY_SLEEP_MAX_US", "1000",                                 \
-      "sleeps of a proxy with nothing in flight double up to it")                               \
-    X(PROXY_CPU, "PERSEUS_PROXY_CPU", "",                                                       \
-      "pin the proxy: a CPU number, or numa for the fabric's NUMA node; empty: do not pin")     \
-    X(PARKED, "PERSEUS_PARKED", "64", "operations that may wait per peer before back-pressure") \
-    X(IMMEDIATE_SIGNAL, "PERSEUS_IMMEDIATE_SIGNAL", "1",                                        \
-      "counted: a put that is its signal's only payload carries it in its immediate")           \
-    X(NATIVE_ATOMICS, "PERSEUS_NATIVE_ATOMICS", "0",                                            \
-      "1: use the fabric's atomics even if they are not coherent with CPU atomics")             \
-    X(WHOLE_SIGNALS, "PERSEUS_WHOLE_SIGNALS", "1",                                              \
-      "0: write signals directly even where a waiter may see a word half-written (tcp, net); "  \
-      "right for programs that wait for equal or growing values only")                          \
-    X(STAGE_BYTES, "PERSEUS_STAGE_BYTES", "4M",                                                 \
-      "NVSHMEM transport: staging of device memory per PE and direction, a power of two")       \
-    X(STAGE_HOST, "PERSEUS_STAGE_HOST", "auto",                                                 \
-      "NVSHMEM transport: system-memory heaps through the staging rings, too: 0, 1, or auto: "  \
-      "where the fabric's CPU copies every message anyway (tcp, net), but not with drain")      \
-    X(OFFER_FENCE, "PERSEUS_OFFER_FENCE", "0",                                                  \
-      "1: the NVSHMEM transport takes fence requests even where order needs none, to compare")  \
-    X(PROFILE_DIR, "PERSEUS_PROFILE_DIR", "",                                                   \
-      "set by perseus nvshmem-profile: where the profiler's records go")                        \
-    X(PROFILE_INNER, "PERSEUS_PROFILE_INNER", "",                                               \
-      "set by perseus nvshmem-profile: folder or file of the transport to profile")             \
-    X(RANK, "PERSEUS_RANK", "", "set by perseus run")                                           \
-    X(SIZE, "PERSEUS_SIZE", "", "set by perseus run")                                           \
-    X(BOOTSTRAP_FD, "PERSEUS_BOOTSTRAP_FD", "", "set by perseus run")                           \
+#define PRS_ENV_MAP(X)                                                                            \
+    X(FABRIC, "PERSEUS_FABRIC", "libfabric", "fabric back end: libfabric or loopback")            \
+    X(PROVIDER, "PERSEUS_PROVIDER", "", "libfabric provider, empty: the best one found")          \
+    X(ORDERING, "PERSEUS_ORDERING", "auto",                                                       \
+      "auto, drain, drain-peer, deferred, nic-fence, fifo or counted")                            \
+    X(HEAP_BYTES, "PERSEUS_HEAP_BYTES", "64M", "symmetric heap per PE; K, M, G suffixes")         \
+    X(RING_SLOTS, "PERSEUS_RING_SLOTS", "4096", "channel ring depth, a power of two")             \
+    X(TIMEOUT_MS, "PERSEUS_TIMEOUT_MS", "30000", "deadline of init, barriers, blocking calls")    \
+    X(PES_PER_NODE, "PERSEUS_PES_PER_NODE", "0",                                                  \
+      "0: PEs of one host share a node; k: consecutive groups of k PEs do")                       \
+    X(BIND, "PERSEUS_BIND", "127.0.0.1",                                                          \
+      "what bootstrap and IP providers bind: an address, or for several hosts an interface "      \
+      "(eth0) or subnet (10.1.0.0/16)")                                                           \
+    X(LOG, "PERSEUS_LOG", "warn", "error, warn, info or debug, for the tools' log on stderr")     \
+    X(LINK, "PERSEUS_LINK", "", "delay decorator: latency=5us,bandwidth=25G,jitter=1us")          \
+    X(ADVERSARY, "PERSEUS_ADVERSARY", "",                                                         \
+      "adversary decorator: seed=1,reorder=1,again=0.1,error=0,fail_nth=0")                       \
+    X(PROXY_SPIN, "PERSEUS_PROXY_SPIN", "",                                                       \
+      "idle proxy steps before it yields; empty: 2000, or none where PEs share CPUs")             \
+    X(PROXY_YIELD, "PERSEUS_PROXY_YIELD", "",                                                     \
+      "idle yields before it sleeps; empty: 100, or 5 where PEs share CPUs")                      \
+    X(PROXY_SLEEP_US, "PERSEUS_PROXY_SLEEP_US", "50", "first sleep of an idle proxy")             \
+    X(PROXY_SLEEP_MAX_US, "PERSEUS_PROXY_SLEEP_MAX_US", "1000",                                   \
+      "sleeps of a proxy with nothing in flight double up to it")                                 \
+    X(PROXY_CPU, "PERSEUS_PROXY_CPU", "",                                                         \
+      "pin the proxy: a CPU number, or numa for the fabric's NUMA node; empty: do not pin")       \
+    X(PARKED, "PERSEUS_PARKED", "64", "operations that may wait per peer before back-pressure")   \
+    X(PEER_TIMEOUT_MS, "PERSEUS_PEER_TIMEOUT_MS", "30000",                                        \
+      "a PE that owes a completion or an answer and does not move for so long is lost; 0: never") \
+    X(IMMEDIATE_SIGNAL, "PERSEUS_IMMEDIATE_SIGNAL", "1",                                          \
+      "a put carries its signal in its immediate where signals are messages of their own")        \
+    X(NATIVE_ATOMICS, "PERSEUS_NATIVE_ATOMICS", "0",                                              \
+      "1: use the fabric's atomics even if they are not coherent with CPU atomics")               \
+    X(WHOLE_SIGNALS, "PERSEUS_WHOLE_SIGNALS", "1",                                                \
+      "0: write signals directly even where a waiter may see a word half-written (tcp, net); "    \
+      "right for programs that wait for equal or growing values only")                            \
+    X(STAGE_BYTES, "PERSEUS_STAGE_BYTES", "4M",                                                   \
+      "NVSHMEM transport: staging of device memory per PE and direction, a power of two")         \
+    X(STAGE_HOST, "PERSEUS_STAGE_HOST", "auto",                                                   \
+      "NVSHMEM transport: system-memory heaps through the staging rings, too: 0, 1, or auto: "    \
+      "where the fabric's CPU copies every message anyway (tcp, net), but not with drain")        \
+    X(OFFER_FENCE, "PERSEUS_OFFER_FENCE", "0",                                                    \
+      "1: the NVSHMEM transport takes fence requests even where order needs none, to compare")    \
+    X(PROFILE_DIR, "PERSEUS_PROFILE_DIR", "",                                                     \
+      "set by perseus nvshmem-profile: where the profiler's records go")                          \
+    X(PROFILE_INNER, "PERSEUS_PROFILE_INNER", "",                                                 \
+      "set by perseus nvshmem-profile: folder or file of the transport to profile")               \
+    X(RANK, "PERSEUS_RANK", "", "set by perseus run")                                             \
+    X(SIZE, "PERSEUS_SIZE", "", "set by perseus run")                                             \
+    X(BOOTSTRAP_FD, "PERSEUS_BOOTSTRAP_FD", "", "set by perseus run")                             \
     X(UNIQUE_ID, "PERSEUS_UNIQUE_ID", "", "hex unique id of a tcp job, with RANK and SIZE")
 
 enum prs_env_id {

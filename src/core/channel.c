@@ -61,7 +61,7 @@ static enum perseus_status remote_window(void *context, uint32_t peer,
 
 static enum perseus_status open_link(struct prs_channel *channel,
                                      const struct prs_settings *settings, int rank,
-                                     const struct prs_heap *heap)
+                                     const unsigned char *secret, const struct prs_heap *heap)
 {
     enum perseus_status status =
         prs_link_open(&channel->link, &settings->link, PERSEUS_LOG_ERROR, channel->log);
@@ -75,6 +75,7 @@ static enum perseus_status open_link(struct prs_channel *channel,
         .self = (uint32_t)rank,
         .n_peers = (uint32_t)channel->size,
         .stream = (uint64_t)rank,
+        .secret = secret,
         .complete = prs_sources_complete,
         .context = channel->sources,
     };
@@ -119,8 +120,9 @@ static void choose_cpu(struct prs_channel *channel, const struct prs_settings *s
 }
 
 enum perseus_status prs_channel_create(const struct prs_settings *settings, int rank, int size,
-                                       const struct prs_heap *heap, struct prs_buffers *buffers,
-                                       const struct prs_log *log, struct prs_channel **out)
+                                       const unsigned char *secret, const struct prs_heap *heap,
+                                       struct prs_buffers *buffers, const struct prs_log *log,
+                                       struct prs_channel **out)
 {
     struct prs_channel *channel = calloc(1, sizeof *channel);
     if (channel == NULL) {
@@ -139,7 +141,7 @@ enum perseus_status prs_channel_create(const struct prs_settings *settings, int 
                         "one (PERSEUS_RING_SLOTS)",
                         settings->ring_slots, size);
     }
-    enum perseus_status status = open_link(channel, settings, rank, heap);
+    enum perseus_status status = open_link(channel, settings, rank, secret, heap);
     if (status == PERSEUS_OK) {
         status = fill_contact(channel);
     }

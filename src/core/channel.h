@@ -27,11 +27,12 @@ struct prs_contact {
 
 struct prs_channel;
 
-/* Up to and including the own address. `settings` is read during the call only, all else outlives
+/* Up to and including the own address. `secret` (PRS_SECRET_BYTES) is the job's. `settings` is read during the call only, all else outlives
  * the channel. Buffers are registered with the channel's fabric from here on. */
 enum perseus_status prs_channel_create(const struct prs_settings *settings, int rank, int size,
-                                       const struct prs_heap *heap, struct prs_buffers *buffers,
-                                       const struct prs_log *log, struct prs_channel **out);
+                                       const unsigned char *secret, const struct prs_heap *heap,
+                                       struct prs_buffers *buffers, const struct prs_log *log,
+                                       struct prs_channel **out);
 void prs_channel_contact(const struct prs_channel *channel, struct prs_contact *out);
 /* `contacts` of every PE; they outlive the channel. Checks that they fit, starts the proxy. */
 enum perseus_status prs_channel_start(struct prs_channel *channel,

@@ -93,11 +93,12 @@ static enum perseus_status open_channel(struct perseus_pe *pe, const struct prs_
     struct prs_settings own = *settings;
     prs_backoff_decide(&own.backoff, pe->peers->on_host);
     pe->contacts = calloc((size_t)pe->size, sizeof *pe->contacts);
-    enum perseus_status status = pe->contacts != NULL
-                                     ? prs_channel_create(&own, pe->rank, pe->size, pe->heap,
-                                                          pe->buffers, prs_pe_log(pe), &pe->channel)
-                                     : prs_fail(prs_pe_log(pe), PERSEUS_OUT_OF_MEMORY,
-                                                "no memory for the addresses of %d PEs", pe->size);
+    enum perseus_status status =
+        pe->contacts != NULL
+            ? prs_channel_create(&own, pe->rank, pe->size, pe->job.secret, pe->heap, pe->buffers,
+                                 prs_pe_log(pe), &pe->channel)
+            : prs_fail(prs_pe_log(pe), PERSEUS_OUT_OF_MEMORY,
+                       "no memory for the addresses of %d PEs", pe->size);
     status = prs_job_agree(&pe->job, status, "open its fabric");
     if (status != PERSEUS_OK) {
         return status;

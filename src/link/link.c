@@ -56,6 +56,8 @@ enum perseus_status prs_link_start(struct prs_link *link, const struct prs_link_
         .self = end->self,
         .n_peers = end->n_peers,
         .parked_max = settings->parked_max,
+        .secret = end->secret,
+        .timeout_ns = settings->peer_timeout_ns,
         .immediate_signal = settings->immediate_signal,
         .native_atomics = settings->native_atomics,
         .torn_signals = !settings->whole_signals,

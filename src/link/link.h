@@ -35,6 +35,7 @@ struct prs_link_end {
     uint32_t self, n_peers;
     uint64_t stream; /* tells this engine's adversary from those of all others in the job: engines
                         that misbehave in step would hide what they should show */
+    const unsigned char *secret; /* of the job, PRS_SECRET_BYTES; NULL: none */
     prs_complete_fn complete;
     prs_apply_fn apply;
     void *context;

@@ -64,6 +64,10 @@ enum perseus_status prs_link_settings_read(const struct perseus_attr *attr,
         status = read_parked(log, &s.parked_max);
     }
     if (status == PERSEUS_OK) {
+        status = prs_env_u64(PRS_ENV_PEER_TIMEOUT_MS, 0, UINT32_MAX, log, &s.peer_timeout_ns);
+        s.peer_timeout_ns *= 1000000;
+    }
+    if (status == PERSEUS_OK) {
         status = prs_env_bool(PRS_ENV_IMMEDIATE_SIGNAL, log, &s.immediate_signal);
     }
     if (status == PERSEUS_OK) {

@@ -15,6 +15,7 @@ struct prs_link_settings {
     char bind[PRS_LOCAL_ADDRESS_BYTES];
     enum perseus_ordering ordering; /* may be AUTO */
     uint32_t parked_max;
+    uint64_t peer_timeout_ns; /* 0: never */
     bool immediate_signal, native_atomics, whole_signals;
     bool is_faulty; /* a link model or an adversary is asked for */
     struct prs_faulty_config faulty;

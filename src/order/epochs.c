@@ -1,36 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "order/epochs.h"
 
-static void epochs_advance_oldest(struct prs_epochs *epochs)
-{
-    while (epochs->oldest != epochs->current &&
-           epochs->count[epochs->oldest % PRS_EPOCHS_OPEN_MAX] == 0) {
-        epochs->oldest++;
-    }
-}
-
 uint64_t prs_epochs_end(struct prs_epochs *epochs)
 {
-    if (epochs->used) {
+    if (epochs->last_used == epochs->current) {
         epochs->current++;
-        epochs->count[epochs->current % PRS_EPOCHS_OPEN_MAX] = 0;
-        epochs->used = false;
-        epochs_advance_oldest(epochs);
     }
     return epochs->current;
 }
 
-uint64_t prs_epochs_add(struct prs_epochs *epochs)
+void prs_epochs_add(struct prs_epochs *epochs, struct prs_epoch_member *member)
 {
-    epochs->count[epochs->current % PRS_EPOCHS_OPEN_MAX]++;
+    *member = (struct prs_epoch_member){.before = epochs->newest, .epoch = epochs->current};
+    if (epochs->newest != NULL) {
+        epochs->newest->behind = member;
+    } else {
+        epochs->oldest = member;
+    }
+    epochs->newest = member;
+    epochs->last_used = epochs->current;
     epochs->open++;
-    epochs->used = true;
-    return epochs->current;
 }
 
-void prs_epochs_done(struct prs_epochs *epochs, uint64_t epoch)
+void prs_epochs_remove(struct prs_epochs *epochs, struct prs_epoch_member *member)
 {
-    epochs->count[epoch % PRS_EPOCHS_OPEN_MAX]--;
+    if (member->before != NULL) {
+        member->before->behind = member->behind;
+    } else {
+        epochs->oldest = member->behind;
+    }
+    if (member->behind != NULL) {
+        member->behind->before = member->before;
+    } else {
+        epochs->newest = member->before;
+    }
     epochs->open--;
-    epochs_advance_oldest(epochs);
 }

@@ -53,32 +53,25 @@ bool prs_order_stall_update(struct prs_orderer *orderer)
 
 /* ---- fences ---- */
 
-enum perseus_status prs_order_catch_up(struct prs_orderer *orderer, struct prs_order_peer *peer)
+void prs_order_catch_up(struct prs_orderer *orderer, struct prs_order_peer *peer)
 {
     if (peer->fences_seen != orderer->fences_all) {
         peer->fences_seen = orderer->fences_all;
         peer->fence_due = true;
     }
     if (!peer->fence_due) {
-        return PERSEUS_OK;
-    }
-    if (prs_mail_needs_flush(&peer->mail_out)) {
-        enum perseus_status status = prs_mail_flush(orderer, peer);
-        if (status != PERSEUS_OK) {
-            return status;
-        }
-    }
-    if (!prs_epochs_can_end(&peer->epochs)) {
-        return PERSEUS_AGAIN;
+        return;
     }
     peer->fence_due = false;
-    /* Completed is as good as ordered only where it means delivered. */
+    /* Completed is as good as ordered only where it means delivered. Elsewhere an operation stays to
+     * be ordered whatever was waited for since: a quiet ends its epoch, and orders nothing. */
+    const struct prs_epochs *epochs = &peer->epochs;
     bool delivered = orderer->caps.completion == PRS_COMPLETION_DELIVERED;
-    if (peer->epochs.open > 0 || (!delivered && peer->epochs.used)) {
+    bool unordered = !delivered && epochs->last_used > 0 && epochs->last_used >= peer->fence_after;
+    if (epochs->open > 0 || unordered) {
         peer->fence_after = prs_epochs_end(&peer->epochs);
         prs_count(&peer->counters.fences, 1);
     }
-    return PERSEUS_OK;
 }
 
 enum perseus_status prs_orderer_fence(struct prs_orderer *orderer, uint32_t rank)
@@ -111,31 +104,11 @@ enum perseus_status prs_orderer_fence(struct prs_orderer *orderer, uint32_t rank
 
 /* ---- quiets ---- */
 
-static enum perseus_status flush_unacked(struct prs_orderer *orderer, struct prs_order_peer *only)
+/* Whoever asks is told, as often as it is asked: which threads know already, nobody here does. */
+static void quiet_complete(struct prs_orderer *orderer, const struct prs_order_peer *peer,
+                           uint32_t token)
 {
-    struct prs_order_peer **link = &orderer->unacked_list;
-    while (*link != NULL) {
-        struct prs_order_peer *peer = *link;
-        if (only != NULL && peer != only) {
-            link = &peer->unacked_next;
-            continue;
-        }
-        if (!peer->lost && prs_mail_needs_flush(&peer->mail_out)) {
-            enum perseus_status status = prs_mail_flush(orderer, peer);
-            if (status != PERSEUS_OK && status != PERSEUS_PEER_LOST) {
-                return status;
-            }
-        }
-        peer->unacked_listed = false;
-        *link = peer->unacked_next;
-    }
-    return PERSEUS_OK;
-}
-
-static void quiet_complete(struct prs_orderer *orderer, uint32_t token)
-{
-    enum perseus_status status = orderer->quiet_status;
-    orderer->quiet_status = PERSEUS_OK;
+    enum perseus_status status = peer != NULL ? peer->status : orderer->status;
     if (token != PRS_ORDER_NO_TOKEN && orderer->config.complete != NULL) {
         orderer->config.complete(orderer->config.context, token, status, 0);
     }
@@ -152,21 +125,19 @@ enum perseus_status prs_orderer_quiet(struct prs_orderer *orderer, uint32_t rank
         }
         peer = atomic_load_explicit(&orderer->peers[rank], memory_order_relaxed);
         if (peer == NULL) {
-            quiet_complete(orderer, token);
-            return PERSEUS_OK;
+            if (token != PRS_ORDER_NO_TOKEN && orderer->config.complete != NULL) {
+                orderer->config.complete(orderer->config.context, token, PERSEUS_OK, 0);
+            }
+            return PERSEUS_OK; /* nothing was ever sent there */
         }
     }
     struct prs_epochs *epochs = stall_epochs(orderer, peer);
-    if (orderer->quiets_count == PRS_QUIETS_MAX || !prs_epochs_can_end(epochs)) {
+    if (orderer->quiets_count == orderer->config.pools.quiets) {
         return PERSEUS_AGAIN;
-    }
-    enum perseus_status status = flush_unacked(orderer, peer);
-    if (status != PERSEUS_OK) {
-        return status;
     }
     uint64_t after = prs_epochs_end(epochs);
     if (prs_epochs_passed(epochs, after)) {
-        quiet_complete(orderer, token);
+        quiet_complete(orderer, peer, token);
     } else {
         orderer->quiets[orderer->quiets_count++] =
             (struct prs_quiet){.token = token, .after = after, .peer = peer};
@@ -184,7 +155,7 @@ bool prs_order_quiets_update(struct prs_orderer *orderer)
             continue;
         }
         orderer->quiets[i] = orderer->quiets[--orderer->quiets_count];
-        quiet_complete(orderer, quiet.token);
+        quiet_complete(orderer, quiet.peer, quiet.token);
         did = true;
     }
     return did;

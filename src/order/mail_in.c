@@ -1,76 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mail_in.c: the receiving half of mailboxes: count puts, apply records in order, acknowledge,
- * reply. */
+/* mail_in.c: the receiving half of mailboxes: whose immediate is it, what may be applied, answers. */
 #include "order/engine.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "fabric/word.h"
+#define ANSWER_BATCH 16u /* records applied before an answer that nothing else asks for */
+#define TRIES_A_STEP 16u /* answers refused by the fabric, in one step */
 
 bool prs_mail_epoch_complete(const struct prs_mail_in *in, const struct prs_record *record)
 {
-    return in->arrived[in->applied % PRS_IMMEDIATE_EPOCHS] == record->puts;
+    return in->arrived[in->epoch % PRS_NUMBERS] == (uint16_t)record->puts;
 }
 
-/* ---- applying ---- */
+/* ---- arrivals ---- */
 
-uint64_t prs_order_apply(struct prs_orderer *orderer, struct prs_window *window, uint64_t offset,
-                         enum perseus_atomic op, uint64_t operand, uint64_t compare, uint32_t bytes)
+static void append_work(struct prs_orderer *orderer, struct prs_mail_in *in)
 {
-    if (orderer->config.apply != NULL) {
-        return orderer->config.apply(orderer->config.context, window, offset, op, operand, compare,
-                                     bytes);
+    struct prs_mail_list *work = &orderer->mail_work;
+    if (in->listed) {
+        return;
     }
-    return prs_word_apply_sized(window->region->base + offset, bytes, op, operand, compare);
+    in->listed = true;
+    in->next = NULL;
+    if (work->first == NULL) {
+        work->first = in;
+    } else {
+        work->last->next = in;
+    }
+    work->last = in;
 }
 
-static struct prs_window *target_window(struct prs_orderer *orderer, uint32_t sender, uint32_t id,
-                                        uint64_t offset, uint64_t word_bytes, uint64_t bytes)
+/* A log line for 1, 2, 4, 8 of them: a stranger cannot fill a disk. */
+static void refuse_stranger(struct prs_orderer *orderer, uint64_t bits)
 {
-    struct prs_window *window = id < orderer->windows_count ? orderer->windows[id] : NULL;
-    if (window == NULL || !prs_word_bytes_valid(word_bytes) || offset % word_bytes != 0 ||
-        offset > window->region->bytes || bytes > window->region->bytes - offset) {
+    orderer->strangers++;
+    if ((orderer->strangers & (orderer->strangers - 1)) == 0) {
         prs_log(orderer->config.log, PERSEUS_LOG_ERROR,
-                "PE %u sent a signal or atomic for window %u offset %llu, which is not an aligned "
-                "word of this PE; ignored",
-                sender, id, (unsigned long long)offset);
-        return NULL;
+                "an immediate (0x%llx) arrived that no PE of this job can have sent, number %llu "
+                "of its kind; ignored. Somebody else reaches this PE's port",
+                (unsigned long long)bits, (unsigned long long)orderer->strangers);
     }
-    return window;
 }
 
-static void apply_record(struct prs_orderer *orderer, struct prs_mail_in *in,
-                         const struct prs_record *record)
+static bool is_genuine(const struct prs_orderer *orderer, uint64_t number, uint64_t bits)
 {
-    bool is_vector = record->kind == PRS_RECORD_VECTOR;
-    uint32_t count = is_vector ? record->count : 1;
-    uint64_t word_bytes = is_vector ? sizeof(uint64_t) : record->count;
-    in->reply_due = record->kind == PRS_RECORD_FETCH;
-    in->reply_slot = record->reply % PRS_IMMEDIATE_REPLIES;
-    in->reply_value = 0;
-    if (record->kind == PRS_RECORD_FLUSH || count > PRS_RECORD_VALUES_MAX) {
-        return;
-    }
-    struct prs_window *window = target_window(orderer, in->sender, record->window, record->offset,
-                                              word_bytes, count * word_bytes);
-    if (window == NULL) {
-        return;
-    }
-    if (is_vector) {
-        for (uint32_t i = 0; i < count; i++) {
-            prs_order_apply(orderer, window, record->offset + i * sizeof(uint64_t),
-                            PERSEUS_ATOMIC_SET, record->values[i], 0, sizeof(uint64_t));
-        }
-        return;
-    }
-    in->reply_value =
-        prs_order_apply(orderer, window, record->offset, (enum perseus_atomic)record->atomic,
-                        record->value, record->compare, (uint32_t)word_bytes);
+    return prs_immediate_is_genuine(&orderer->immediate, orderer->secret, orderer->config.self,
+                                    number, bits);
 }
 
-/* ---- events ---- */
+static bool on_answer(struct prs_orderer *orderer, const struct prs_immediate *what, uint64_t bits)
+{
+    struct prs_order_peer *peer =
+        atomic_load_explicit(&orderer->peers[what->sender], memory_order_relaxed);
+    if (peer == NULL) {
+        return false;
+    }
+    const struct prs_mail_out *mail = &peer->mail_out;
+    uint64_t acked = prs_number_from(mail->acked, what->number);
+    if (acked > mail->next || !is_genuine(orderer, acked, bits)) {
+        return false;
+    }
+    peer->moved_ns = orderer->now_ns;
+    if (peer->status == PERSEUS_OK) {
+        prs_mail_answered(orderer, peer, acked, what->code);
+    }
+    return true;
+}
 
+/* Only a genuine immediate makes state for its sender. */
 static struct prs_mail_in *mail_in_get(struct prs_orderer *orderer, uint32_t sender)
 {
     if (orderer->mail_in[sender] == NULL) {
@@ -83,221 +80,261 @@ static struct prs_mail_in *mail_in_get(struct prs_orderer *orderer, uint32_t sen
         in->sender = sender;
         orderer->mail_in[sender] = in;
     }
-    struct prs_mail_in *in = orderer->mail_in[sender];
-    if (!in->listed) {
-        in->listed = true;
-        in->next = orderer->mail_in_work;
-        orderer->mail_in_work = in;
-    }
-    return in;
+    append_work(orderer, orderer->mail_in[sender]);
+    return orderer->mail_in[sender];
 }
 
-static void on_ack(struct prs_orderer *orderer, uint32_t sender)
+static bool on_put(struct prs_orderer *orderer, const struct prs_immediate *what, uint64_t bits)
 {
-    struct prs_order_peer *peer =
-        atomic_load_explicit(&orderer->peers[sender], memory_order_relaxed);
-    if (peer != NULL && !peer->lost) {
-        /* Atomic: the sender may be writing the next acknowledgement already. Acquire pairs with
-         * the fabric's delivery; any newer value is as good. */
-        const _Atomic uint64_t *acks =
-            (const _Atomic uint64_t *)(void *)(orderer->control + orderer->control_layout.acks);
-        uint64_t acked = atomic_load_explicit(&acks[sender], memory_order_acquire);
-        prs_mail_acked(orderer, peer, (uint32_t)acked);
+    struct prs_mail_in *in = orderer->mail_in[what->sender];
+    uint64_t base = in != NULL ? in->epoch : 0, epoch = prs_number_from(base, what->number);
+    bool known = in != NULL && in->put_epoch == epoch + 1 && in->put_bits == bits;
+    if (!orderer->mode->counted || epoch - base > PRS_RECORDS_OPEN_MAX ||
+        (!known && !is_genuine(orderer, epoch, bits))) {
+        return false;
     }
+    in = mail_in_get(orderer, what->sender);
+    if (in != NULL) {
+        in->put_epoch = epoch + 1;
+        in->put_bits = bits;
+        in->arrived[epoch % PRS_NUMBERS]++;
+    }
+    return true;
 }
 
-static void on_reply(struct prs_orderer *orderer, uint32_t reply)
+static bool keep_riding(struct prs_orderer *orderer, struct prs_mail_in *in, uint32_t at,
+                        uint64_t bits)
 {
-    uint32_t index = orderer->reply_pending[reply];
-    struct prs_pending *pending = &orderer->pendings[index];
-    if (pending->peer != NULL && pending->reply == reply) {
-        prs_pending_clear(orderer, index, PRS_WAIT_REPLY, PERSEUS_OK);
+    if (in->riding_bits == NULL) {
+        in->riding_bits = calloc(PRS_RECORDS_OPEN_MAX, sizeof *in->riding_bits);
     }
+    if (in->riding_bits == NULL) {
+        prs_log(orderer->config.log, PERSEUS_LOG_ERROR,
+                "no memory for the mailbox of PE %u: its signals are lost", in->sender);
+        return false;
+    }
+    in->riding_bits[at] = bits;
+    in->riding |= UINT64_C(1) << at;
+    return true;
 }
 
-static void on_arrival(struct prs_orderer *orderer, const struct prs_immediate *what)
+static bool on_record(struct prs_orderer *orderer, const struct prs_immediate *what, uint64_t bits)
 {
-    struct prs_mail_in *in = mail_in_get(orderer, what->sender);
-    if (in == NULL) {
-        return;
+    struct prs_mail_in *in = orderer->mail_in[what->sender];
+    uint64_t base = in != NULL ? in->applied : 0, number = prs_number_from(base, what->number);
+    bool rides = what->kind == PRS_IMMEDIATE_RIDING;
+    if ((rides && !orderer->signals_ride) || number - base >= PRS_RECORDS_OPEN_MAX ||
+        !is_genuine(orderer, number, bits)) {
+        return false;
     }
-    if (what->kind == PRS_IMMEDIATE_RECORD) {
-        in->present |= UINT64_C(1) << what->epoch % PRS_MAIL_SLOTS;
-        return;
+    uint32_t at = (uint32_t)(number % PRS_RECORDS_OPEN_MAX);
+    in = mail_in_get(orderer, what->sender);
+    if (in != NULL && (!rides || keep_riding(orderer, in, at, bits))) {
+        in->present |= UINT64_C(1) << at;
     }
-    if (what->kind == PRS_IMMEDIATE_SIGNAL) {
-        struct prs_window *window =
-            target_window(orderer, what->sender, 0, what->slot * sizeof(uint64_t), sizeof(uint64_t),
-                          sizeof(uint64_t));
-        if (window != NULL) {
-            prs_order_apply(orderer, window, what->slot * sizeof(uint64_t),
-                            what->op == PERSEUS_SIGNAL_ADD ? PERSEUS_ATOMIC_ADD
-                                                           : PERSEUS_ATOMIC_SET,
-                            what->value, 0, sizeof(uint64_t));
-        }
-    }
-    in->arrived[what->epoch]++;
+    return true;
 }
 
 void prs_mail_immediate(struct prs_orderer *orderer, uint64_t bits)
 {
+    bool genuine = false;
     struct prs_immediate what;
-    if (!orderer->has_mailbox || !prs_immediate_decode(&orderer->immediate, bits, &what) ||
-        what.sender >= orderer->config.n_peers) {
-        prs_log(orderer->config.log, PERSEUS_LOG_ERROR,
-                "an immediate (0x%llx) arrived that no PE of this job sends; ignored",
-                (unsigned long long)bits);
-        return;
+    if (orderer->has_mailbox) {
+        prs_immediate_decode(&orderer->immediate, bits, &what);
+        if (what.sender >= orderer->config.n_peers) {
+            genuine = false;
+        } else if (what.kind == PRS_IMMEDIATE_ANSWER) {
+            genuine = on_answer(orderer, &what, bits);
+        } else if (what.kind == PRS_IMMEDIATE_PUT) {
+            genuine = on_put(orderer, &what, bits);
+        } else {
+            genuine = on_record(orderer, &what, bits);
+        }
     }
-    if (what.kind == PRS_IMMEDIATE_ACK) {
-        on_ack(orderer, what.sender);
-    } else if (what.kind == PRS_IMMEDIATE_REPLY) {
-        on_reply(orderer, what.epoch);
-    } else {
-        on_arrival(orderer, &what);
+    if (!genuine) {
+        refuse_stranger(orderer, bits);
     }
 }
 
-/* ---- acknowledgements and replies: 8-byte puts into the sender's control window ---- */
+/* ---- applying ---- */
 
-static enum perseus_status post_word(struct prs_orderer *orderer, struct prs_mail_in *in,
-                                     uint64_t value, uint64_t remote_offset, uint64_t immediate,
-                                     bool is_ack)
+static bool apply_riding(struct prs_orderer *orderer, struct prs_mail_in *in, uint32_t at)
+{
+    struct prs_immediate what;
+    prs_immediate_decode(&orderer->immediate, in->riding_bits[at], &what);
+    in->riding &= ~(UINT64_C(1) << at);
+    bool applied = prs_mail_apply_riding(orderer, in, &what);
+    if (in->riding == 0) {
+        free(in->riding_bits);
+        in->riding_bits = NULL;
+    }
+    return applied;
+}
+
+/* After a record: where the next lies, which epoch it ends, what riding signals count from. */
+static void step_past(struct prs_orderer *orderer, struct prs_mail_in *in,
+                      const struct prs_record *record)
+{
+    uint32_t size = orderer->layout.ring_size[in->ring];
+    in->at[in->ring] = prs_mail_after(size, in->at[in->ring], prs_record_bytes(record));
+    in->ring = record->next_ring;
+    in->arrived[in->epoch % PRS_NUMBERS] = 0;
+    in->epoch++;
+    prs_riding_rebase(&in->base, record);
+}
+
+static bool apply_next(struct prs_orderer *orderer, struct prs_mail_in *in)
+{
+    uint32_t at = (uint32_t)(in->applied % PRS_RECORDS_OPEN_MAX);
+    uint64_t bit = UINT64_C(1) << at;
+    if ((in->present & bit) == 0 || in->code != PRS_ANSWER_ACK) {
+        return false; /* a value or a refusal is told before anything follows */
+    }
+    bool applied;
+    if ((in->riding & bit) != 0) {
+        applied = apply_riding(orderer, in, at);
+    } else {
+        struct prs_record record;
+        if (!prs_mail_read(orderer, in, &record)) {
+            in->present &= ~bit;
+            return false;
+        }
+        if (!orderer->mode->may_apply(in, &record)) {
+            return false;
+        }
+        applied = prs_mail_apply(orderer, in->sender, &record, &in->reply_value);
+        step_past(orderer, in, &record);
+        in->code = record.kind == PRS_RECORD_FETCH ? 1u + record.reply : PRS_ANSWER_ACK;
+    }
+    in->code = applied ? in->code : PRS_ANSWER_REFUSED;
+    in->present &= ~bit;
+    in->applied++;
+    return true;
+}
+
+/* ---- answers ---- */
+
+static enum perseus_status post_answer(struct prs_orderer *orderer, struct prs_mail_in *in,
+                                       struct prs_order_peer *peer)
+{
+    struct prs_immediate what = {.kind = PRS_IMMEDIATE_ANSWER,
+                                 .sender = orderer->config.self,
+                                 .number = in->applied,
+                                 .code = in->code};
+    struct prs_op op = {
+        .kind = PRS_OP_PUT,
+        .flags = PRS_OP_IMMEDIATE,
+        .peer = peer->fabric_peer,
+        .remote = peer->control,
+        .remote_offset = orderer->layout.replies,
+        .immediate = prs_immediate_encode(&orderer->immediate, orderer->secret, in->sender, &what),
+        .cookie = PRS_COOKIE_ANSWER | in->sender};
+    uint64_t place = orderer->layout.answers + in->sender * sizeof(struct prs_reply);
+    struct prs_reply *reply = (void *)(orderer->control + place);
+    if (in->code != PRS_ANSWER_ACK && in->code != PRS_ANSWER_REFUSED) {
+        *reply = (struct prs_reply){.value = in->reply_value, .number = in->applied - 1};
+        op.bytes = sizeof *reply;
+        op.remote_offset += (in->code - 1) * sizeof *reply;
+    }
+    if (op.bytes <= orderer->caps.inline_bytes) {
+        op.flags |= PRS_OP_INLINE;
+        op.inline_source = reply;
+    } else {
+        op.local = orderer->control_region;
+        op.local_offset = place;
+    }
+    op.flags |= orderer->caps.batching ? PRS_OP_MORE : 0;
+    return orderer->ops->post(orderer->config.endpoint, &op);
+}
+
+/* AGAIN: the fabric is full. Everything else is settled here. */
+static enum perseus_status answer(struct prs_orderer *orderer, struct prs_mail_in *in)
 {
     struct prs_order_peer *peer;
     enum perseus_status status = prs_order_peer_get(orderer, in->sender, &peer);
-    if (status != PERSEUS_OK) {
+    if (status == PERSEUS_OK) {
+        status = prs_order_peer_check(peer);
+    }
+    if (status == PERSEUS_OK && peer->control == NULL) {
+        status = PERSEUS_PROTOCOL;
+    }
+    if (status == PERSEUS_OK) {
+        status = post_answer(orderer, in, peer);
+        prs_order_peer_watch(orderer, peer);
+        if (status != PERSEUS_OK && status != PERSEUS_AGAIN) {
+            prs_order_peer_fail(orderer, peer, status);
+        }
+    }
+    if (status == PERSEUS_AGAIN) {
         return status;
     }
-    if (peer->lost) {
-        return PERSEUS_PEER_LOST;
-    }
-    uint32_t pending = prs_pending_take(orderer, peer, PRS_NONE);
-    uint32_t stage = prs_stage_take(orderer);
-    if (pending == PRS_NONE || stage == PRS_NONE) {
-        prs_stage_give_back(orderer, stage);
-        prs_pending_give_back(orderer, pending);
-        return PERSEUS_AGAIN;
-    }
-    orderer->pendings[pending].stage = stage;
-    orderer->pendings[pending].system = true;
-    orderer->pendings[pending].is_ack = is_ack;
-    void *source = prs_stage_memory(orderer, stage);
-    memcpy(source, &value, sizeof value);
-    struct prs_op op = {.kind = PRS_OP_PUT,
-                        .flags = PRS_OP_IMMEDIATE,
-                        .peer = peer->fabric_peer,
-                        .remote = peer->control,
-                        .remote_offset = remote_offset,
-                        .bytes = sizeof value,
-                        .immediate = immediate,
-                        .cookie = pending};
-    prs_op_set_source(orderer, &op, source, stage);
-    status = prs_order_post(orderer, peer, &op);
-    if (status != PERSEUS_OK) {
-        prs_pending_give_back(orderer, pending);
-    }
-    return status;
+    in->answer_in_flight = status == PERSEUS_OK;
+    in->cut = status != PERSEUS_OK;
+    in->told = in->applied;
+    in->code = PRS_ANSWER_ACK;
+    return PERSEUS_OK;
 }
 
-static enum perseus_status send_reply(struct prs_orderer *orderer, struct prs_mail_in *in)
+static bool answer_is_due(const struct prs_mail_in *in, bool moved)
 {
-    uint64_t immediate = prs_immediate_encode(
-        &orderer->immediate, &(struct prs_immediate){.kind = PRS_IMMEDIATE_REPLY,
-                                                     .sender = orderer->config.self,
-                                                     .epoch = in->reply_slot});
-    return post_word(orderer, in, in->reply_value,
-                     orderer->control_layout.replies + in->reply_slot * sizeof(uint64_t), immediate,
-                     false);
+    if (in->answer_in_flight || in->applied == in->told) {
+        return false;
+    }
+    return in->code != PRS_ANSWER_ACK || !moved || in->applied - in->told >= ANSWER_BATCH;
 }
 
-static enum perseus_status send_ack(struct prs_orderer *orderer, struct prs_mail_in *in)
+void prs_mail_answer_done(struct prs_orderer *orderer, uint32_t sender)
 {
-    uint64_t immediate = prs_immediate_encode(
-        &orderer->immediate,
-        &(struct prs_immediate){.kind = PRS_IMMEDIATE_ACK, .sender = orderer->config.self});
-    return post_word(orderer, in, in->applied,
-                     orderer->control_layout.acks + orderer->config.self * sizeof(uint64_t),
-                     immediate, true);
-}
-
-void prs_mail_ack_sent(struct prs_orderer *orderer, uint32_t sender)
-{
-    struct prs_mail_in *in = mail_in_get(orderer, sender);
+    struct prs_mail_in *in = orderer->mail_in[sender];
     if (in != NULL) {
-        in->ack_in_flight = false;
+        in->answer_in_flight = false;
+        append_work(orderer, in);
     }
 }
 
-/* ---- pumping ---- */
-
-static bool apply_ready(struct prs_orderer *orderer, struct prs_mail_in *in)
+/* Moves one sender's mailbox on. Returns whether it must be looked at again without a new event;
+ * *out_refused: because the fabric is full. */
+static bool pump_one(struct prs_orderer *orderer, struct prs_mail_in *in, bool *did,
+                     bool *out_refused)
 {
-    const struct prs_record *mail =
-        (const struct prs_record *)(void *)(orderer->control + orderer->control_layout.mail) +
-        (size_t)in->sender * PRS_MAIL_SLOTS;
-    bool did = false;
-    while (!in->reply_due && (in->present >> in->applied % PRS_MAIL_SLOTS & 1) != 0) {
-        const struct prs_record *record = &mail[in->applied % PRS_MAIL_SLOTS];
-        if (!orderer->mode->may_apply(in, record)) {
+    bool moved = false;
+    *out_refused = false;
+    for (;;) {
+        while (apply_next(orderer, in)) {
+            moved = true;
+        }
+        if (in->cut && in->applied != in->told) {
+            in->told = in->applied; /* nobody is left to hear it */
+            in->code = PRS_ANSWER_ACK;
+        } else if (!answer_is_due(in, moved)) {
+            break;
+        } else if (answer(orderer, in) == PERSEUS_AGAIN) {
+            *out_refused = true;
             break;
         }
-        apply_record(orderer, in, record);
-        in->present &= ~(UINT64_C(1) << in->applied % PRS_MAIL_SLOTS);
-        in->arrived[in->applied % PRS_IMMEDIATE_EPOCHS] = 0;
-        in->applied++;
-        did = true;
+        moved = true;
+    }
+    *did |= moved;
+    return *out_refused || (moved && in->applied != in->told && !in->answer_in_flight);
+}
+
+bool prs_mail_in_pump(struct prs_orderer *orderer)
+{
+    struct prs_mail_list *work = &orderer->mail_work;
+    struct prs_mail_in *last = work->last;
+    bool did = false;
+    for (uint32_t tries = 0; work->first != NULL && tries < TRIES_A_STEP;) {
+        struct prs_mail_in *in = work->first;
+        work->first = in->next;
+        in->listed = false;
+        bool refused;
+        if (pump_one(orderer, in, &did, &refused)) {
+            append_work(orderer, in);
+        }
+        tries += refused;
+        if (in == last) {
+            break;
+        }
     }
     return did;
-}
-
-/* Moves one sender's mailbox on; *out_rest tells whether it must be looked at again without a new
- * event. */
-static enum perseus_status pump_one(struct prs_orderer *orderer, struct prs_mail_in *in, bool *did,
-                                    bool *out_rest)
-{
-    enum perseus_status status = PERSEUS_OK;
-    do {
-        *did |= apply_ready(orderer, in);
-        if (in->reply_due) {
-            status = send_reply(orderer, in);
-            if (status != PERSEUS_AGAIN) {
-                in->reply_due = false; /* sent, or nobody is left to hear it */
-            }
-        }
-    } while (!in->reply_due && apply_ready(orderer, in));
-    if (status == PERSEUS_OK && in->applied != in->acked && !in->ack_in_flight) {
-        status = send_ack(orderer, in);
-        if (status == PERSEUS_OK) {
-            in->ack_in_flight = true;
-            in->acked = in->applied;
-            *did = true;
-        }
-    }
-    if (status == PERSEUS_PEER_LOST) {
-        in->acked = in->applied;
-        status = PERSEUS_OK;
-    }
-    *out_rest = in->reply_due || in->applied != in->acked;
-    return status == PERSEUS_AGAIN ? PERSEUS_OK : status;
-}
-
-enum perseus_status prs_mail_in_pump(struct prs_orderer *orderer, bool *did)
-{
-    struct prs_mail_in **link = &orderer->mail_in_work;
-    while (*link != NULL) {
-        struct prs_mail_in *in = *link;
-        bool rest;
-        enum perseus_status status = pump_one(orderer, in, did, &rest);
-        if (status != PERSEUS_OK) {
-            return status;
-        }
-        if (rest) {
-            link = &in->next;
-        } else {
-            in->listed = false;
-            *link = in->next;
-        }
-    }
-    return PERSEUS_OK;
 }

@@ -8,15 +8,20 @@
  * Vocabulary
  *   epoch    per peer; a fence ends it. An operation of epoch e, that must be `after` epoch a <= e,
  *            may take effect once every operation of epochs below a has completed. Plain puts are
- *            after the last fence; the signal of a put_signal ends the epoch of its put.
- *   parked   an operation that may not be posted yet, in its peer's bounded queue.
+ *            after the last fence; the signal of a put_signal ends the epoch of its put
+ *   parked   an operation that may not be posted yet, or that the fabric refused for now, in its
+ *            peer's bounded queue
  *   record   a message into the target's mailbox, which the target's own orderer applies in order:
  *            signals of `counted`, signals on fabrics that tear words, and atomics where the fabric
- *            has none that are coherent with the CPU's. It completes when the target has
- *            acknowledged it.
+ *            has none that are coherent with the CPU's. It completes with the target's answer
+ *   riding   a signal that needs no message of its own: the immediate of its put carries it
+ *   failed   a peer toward which something went wrong: a lost connection, an operation refused, an
+ *            answer that did not come in time. What waits for it ends with an error, nothing more
+ *            is sent there, and every later call toward it says so. Other peers go on
  *
- * Cost: a fence is O(1), one for all peers too (peers notice when next used). Per-peer state is
- * allocated on first use. Memory: docs/ordering.md has the table.
+ * Cost: a fence is O(1), one for all peers too (peers notice when next used). A step does bounded
+ * work, whatever the number of PEs. Per-peer state is allocated on first use. Memory:
+ * docs/ordering.md has the table.
  */
 #ifndef PRS_ORDER_ORDER_H
 #define PRS_ORDER_ORDER_H
@@ -29,6 +34,7 @@
 #define PRS_WINDOW_BLOB_MAX     (PRS_BLOB_MAX + 16)
 #define PRS_WINDOWS_MAX         4096
 #define PRS_REQUEST_INLINE_MAX  256
+#define PRS_SECRET_BYTES        16
 
 struct prs_orderer;
 struct prs_window;        /* local memory that peers may target */
@@ -76,13 +82,28 @@ typedef uint64_t (*prs_apply_fn)(void *context, struct prs_window *window, uint6
 typedef void (*prs_complete_fn)(void *context, uint32_t token, enum perseus_status status,
                                 uint64_t result);
 
+/* How much may be open at once; 0: the default. More than fits is AGAIN, never an error. */
+struct prs_order_pools {
+    uint32_t operations; /* 4096; from 2 on, below 32768 */
+    uint32_t tokens;     /* 1024: operations that somebody waits for */
+    uint32_t quiets;     /* 64 */
+    uint32_t stages;     /* 256: inline sources, vectors and native fetches, 1 KiB each */
+    uint32_t replies;    /* 254, the most: fetches */
+};
+
 struct prs_orderer_config {
     /* Owned by the orderer once create returned OK: destroy closes it before it frees the memory
      * that operations in flight may still read. */
     struct prs_endpoint *endpoint;
     enum perseus_ordering ordering; /* resolved, not AUTO */
     uint32_t self, n_peers;         /* own rank, job size */
-    uint32_t parked_max;            /* per peer, power of two; 0: 64 */
+    uint32_t parked_max;            /* per peer, from 2 on; 0: 64 */
+    struct prs_order_pools pools;
+    /* The job's secret, known to its PEs only: immediates of strangers are told by it. NULL: zeros,
+     * which keep nobody out. Copied. */
+    const unsigned char *secret; /* PRS_SECRET_BYTES */
+    /* A peer that owes something and has not moved for so long is given up. 0: never. */
+    uint64_t timeout_ns;
     bool immediate_signal; /* counted: single-payload signals ride in the put's immediate */
     bool native_atomics;   /* use the fabric's even if not CPU-coherent */
     bool torn_signals;     /* write signals directly even where caps.signals_tear */
@@ -134,15 +155,20 @@ void prs_window_remote_close(struct prs_window_remote *remote); /* NULL allowed 
 
 /* ---- work ---- */
 
-/* AGAIN: nothing happened, submit it again after progress. PEER_LOST: this peer is gone, nothing
- * happened. */
+/* AGAIN: nothing happened, submit it again after progress. Any other error fails the peer: nothing
+ * of the request happened, nothing that must come after it will, and every later call toward that
+ * peer returns an error: PEER_LOST, or what the refused request returned. */
 enum perseus_status prs_orderer_submit(struct prs_orderer *orderer,
                                        const struct prs_request *request);
+/* A request to `peer` was refused before it got here: fails the peer, as submit does. A rank that
+ * no PE has: every later quiet of all peers returns `why`. */
+void prs_orderer_refuse(struct prs_orderer *orderer, uint32_t peer, enum perseus_status why);
 /* What was submitted to `peer` (or all) before is delivered before what is submitted after. O(1).
- */
+ * OK toward a failed peer: what is submitted behind it says so. */
 enum perseus_status prs_orderer_fence(struct prs_orderer *orderer, uint32_t peer);
-/* `token` completes when everything submitted before to `peer` (or all) is complete; its status is
- * the first error since the last quiet. AGAIN when too many quiets are open. */
+/* `token` completes when everything submitted before to `peer` (or all) is complete. Its status is
+ * the error of the peer, or of the first of all that failed: it stays, since nobody else knows which
+ * threads have been told. AGAIN when too many quiets are open. */
 enum perseus_status prs_orderer_quiet(struct prs_orderer *orderer, uint32_t peer, uint32_t token);
 /* Rings doorbells of what was posted; call once per batch. */
 enum perseus_status prs_orderer_flush(struct prs_orderer *orderer);

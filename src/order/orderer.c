@@ -17,13 +17,14 @@ static uint32_t usable_atomics(const struct prs_orderer_config *config, const st
     return orderable && (caps->atomics_cpu_coherent || config->native_atomics) ? granted : 0;
 }
 
-/* Mail, ack words, reply slots and staging in one registered mapping. Untouched pages of peers that
- * never write cost nothing unless the provider pins memory. */
+/* Mail, replies and staging in one registered mapping. Untouched pages of peers that never write
+ * cost nothing unless the provider pins memory. */
 static enum perseus_status create_control(struct prs_orderer *orderer)
 {
     uint32_t mailboxes = orderer->has_mailbox ? orderer->config.n_peers : 0;
-    orderer->control_layout = prs_control_layout(mailboxes);
-    size_t bytes = orderer->control_layout.bytes;
+    const struct prs_order_pools *pools = &orderer->config.pools;
+    orderer->layout = prs_control_layout(mailboxes, pools->replies, pools->stages);
+    size_t bytes = orderer->layout.bytes;
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
@@ -41,6 +42,9 @@ static void free_orderer(struct prs_orderer *orderer)
         prs_order_peer_destroy(atomic_load_explicit(&orderer->peers[i], memory_order_relaxed));
     }
     for (uint32_t i = 0; orderer->mail_in != NULL && i < orderer->config.n_peers; i++) {
+        if (orderer->mail_in[i] != NULL) {
+            free(orderer->mail_in[i]->riding_bits);
+        }
         free(orderer->mail_in[i]);
     }
     if (orderer->config.endpoint != NULL) {
@@ -50,11 +54,49 @@ static void free_orderer(struct prs_orderer *orderer)
         orderer->ops->region_close(orderer->control_region);
     }
     if (orderer->control != NULL) {
-        munmap(orderer->control, orderer->control_layout.bytes);
+        munmap(orderer->control, orderer->layout.bytes);
     }
+    prs_pools_destroy(&orderer->pools);
+    free(orderer->quiets);
+    free((void *)orderer->windows);
     free((void *)orderer->peers);
     free((void *)orderer->mail_in);
     free(orderer);
+}
+
+/* What the mode, the fabric and the wishes come to. */
+static void decide(struct prs_orderer *orderer)
+{
+    const struct prs_orderer_config *config = &orderer->config;
+    const struct prs_caps *caps = &orderer->caps;
+    orderer->has_mailbox =
+        prs_immediate_layout(caps->immediate_bits, config->n_peers, &orderer->immediate);
+    orderer->signals_are_records =
+        orderer->mode->counted ||
+        (caps->signals_tear && orderer->has_mailbox && !config->torn_signals);
+    orderer->signals_ride = orderer->mode->rides && orderer->signals_are_records &&
+                            config->immediate_signal && orderer->immediate.rides;
+    orderer->atomics_native = usable_atomics(config, caps, caps->atomics);
+    orderer->atomics_fetch_native = usable_atomics(config, caps, caps->atomics_fetch);
+}
+
+static enum perseus_status allocate(struct prs_orderer *orderer)
+{
+    const struct prs_orderer_config *config = &orderer->config;
+    if (config->parked_max < 2 || config->n_peers == 0) {
+        return prs_fail(config->log, PERSEUS_INVALID_ARGUMENT,
+                        "%u parked operations for each of %u peers: use at least two",
+                        config->parked_max, config->n_peers);
+    }
+    orderer->peers = calloc(config->n_peers, sizeof *orderer->peers);
+    orderer->mail_in = calloc(config->n_peers, sizeof *orderer->mail_in);
+    orderer->quiets = calloc(config->pools.quiets, sizeof *orderer->quiets);
+    if (orderer->peers == NULL || orderer->mail_in == NULL || orderer->quiets == NULL) {
+        return prs_fail(config->log, PERSEUS_OUT_OF_MEMORY, "no memory for %u peers",
+                        config->n_peers);
+    }
+    enum perseus_status status = prs_pools_create(&orderer->pools, &config->pools, config->log);
+    return status == PERSEUS_OK ? create_control(orderer) : status;
 }
 
 enum perseus_status prs_orderer_create_with_mode(const struct prs_orderer_config *config,
@@ -65,38 +107,20 @@ enum perseus_status prs_orderer_create_with_mode(const struct prs_orderer_config
     if (orderer == NULL) {
         return prs_fail(config->log, PERSEUS_OUT_OF_MEMORY, "no memory for the ordering engine");
     }
-    const struct prs_caps *caps = &config->endpoint->fabric->caps;
     orderer->config = *config;
     orderer->mode = mode;
-    orderer->caps = *caps;
+    orderer->caps = config->endpoint->fabric->caps;
     orderer->ops = config->endpoint->ops;
+    orderer->config.pools = prs_pools_defaults(&config->pools);
     if (orderer->config.parked_max == 0) {
         orderer->config.parked_max = PRS_PARKED_DEFAULT;
     }
-    orderer->peers = calloc(config->n_peers, sizeof *orderer->peers);
-    orderer->mail_in = calloc(config->n_peers, sizeof *orderer->mail_in);
-    orderer->has_mailbox =
-        prs_immediate_layout(caps->immediate_bits, config->n_peers, &orderer->immediate);
-    orderer->signals_are_records =
-        mode->counted || (caps->signals_tear && orderer->has_mailbox && !config->torn_signals);
-    orderer->has_immediate_signals =
-        mode->counted && config->immediate_signal && orderer->immediate.slot_bits > 0;
-    orderer->atomics_native = usable_atomics(config, caps, caps->atomics);
-    orderer->atomics_fetch_native = usable_atomics(config, caps, caps->atomics_fetch);
-    prs_epochs_init(&orderer->epochs);
-    prs_order_pools_init(orderer);
-    enum perseus_status status = PERSEUS_OK;
-    if ((orderer->config.parked_max & (orderer->config.parked_max - 1)) != 0 ||
-        orderer->config.parked_max < 4) {
-        status = prs_fail(config->log, PERSEUS_INVALID_ARGUMENT,
-                          "%u parked operations per peer: use a power of two from 4 on",
-                          orderer->config.parked_max);
-    } else if (orderer->peers == NULL || orderer->mail_in == NULL) {
-        status =
-            prs_fail(config->log, PERSEUS_OUT_OF_MEMORY, "no memory for %u peers", config->n_peers);
-    } else {
-        status = create_control(orderer);
+    if (config->secret != NULL) {
+        memcpy(orderer->secret, config->secret, sizeof orderer->secret);
     }
+    decide(orderer);
+    prs_epochs_init(&orderer->epochs);
+    enum perseus_status status = allocate(orderer);
     if (status != PERSEUS_OK) {
         orderer->config.endpoint = NULL; /* still the caller's */
         free_orderer(orderer);
@@ -124,13 +148,11 @@ enum perseus_status prs_orderer_create(const struct prs_orderer_config *config,
 
 static void cancel_everything(struct prs_orderer *orderer)
 {
-    for (uint32_t i = 0; i < orderer->pendings_used; i++) {
-        if (orderer->pendings[i].peer != NULL) {
-            prs_pending_clear(orderer, i, PRS_WAIT_LOCAL | PRS_WAIT_ACK | PRS_WAIT_REPLY,
-                              PERSEUS_CANCELED);
+    for (uint32_t i = 0; i < orderer->pools.pending_free.used; i++) {
+        if (orderer->pools.pendings[i].peer != NULL) {
+            prs_pending_give_up(orderer, &orderer->pools.pendings[i], PERSEUS_CANCELED);
         }
     }
-    orderer->quiet_status = PERSEUS_CANCELED;
     for (uint32_t i = 0; i < orderer->quiets_count; i++) {
         if (orderer->config.complete != NULL && orderer->quiets[i].token != PRS_ORDER_NO_TOKEN) {
             orderer->config.complete(orderer->config.context, orderer->quiets[i].token,

@@ -1,119 +1,70 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* post.c: an item on its way into the fabric: gate, stamp, post, remember. */
+/* post.c: an operation on its way into the fabric: gate, stamp, post, remember. */
 #include "order/engine.h"
 
-enum perseus_status prs_order_post(struct prs_orderer *orderer, struct prs_order_peer *peer,
-                                   const struct prs_op *op)
+/* What depends on all that was posted before it is filled in only now. AGAIN: the mailbox is full. */
+static enum perseus_status stamp(struct prs_orderer *orderer, struct prs_order_peer *peer,
+                                 struct prs_pending *pending, struct prs_op *op)
 {
-    enum perseus_status status = orderer->ops->post(orderer->config.endpoint, op);
-    if (status == PERSEUS_AGAIN) {
-        prs_count(&peer->counters.again, 1);
-    } else if (status == PERSEUS_PEER_LOST) {
-        prs_order_peer_lost(orderer, peer, status);
+    if (pending->form == PRS_FORM_RECORD) {
+        return prs_mail_stamp_record(orderer, pending, op);
     }
-    return status;
-}
-
-/* A record gets its number, and the count of its epoch, only now: both depend on what was posted
- * before. */
-static enum perseus_status stamp_record(struct prs_orderer *orderer, struct prs_order_peer *peer,
-                                        const struct prs_item *item, struct prs_op *op)
-{
-    struct prs_mail_out *mail = &peer->mail_out;
-    if (mail->next - mail->acked >= PRS_MAIL_SLOTS) {
-        return PERSEUS_AGAIN;
+    if (pending->form == PRS_FORM_RIDING) {
+        return prs_mail_stamp_riding(orderer, pending, op);
     }
-    struct prs_record *record = prs_stage_memory(orderer, orderer->pendings[item->pending].stage);
-    record->number = mail->next;
-    record->puts = mail->puts;
-    op->remote = peer->control;
-    op->remote_offset =
-        orderer->control_layout.mail +
-        ((uint64_t)orderer->config.self * PRS_MAIL_SLOTS + mail->next % PRS_MAIL_SLOTS) *
-            sizeof *record;
-    op->flags |= PRS_OP_IMMEDIATE;
-    op->immediate = prs_immediate_encode(
-        &orderer->immediate, &(struct prs_immediate){.kind = PRS_IMMEDIATE_RECORD,
-                                                     .sender = orderer->config.self,
-                                                     .epoch = mail->next % PRS_IMMEDIATE_EPOCHS});
+    if (orderer->mode->counted && op->kind == PRS_OP_PUT) {
+        prs_mail_stamp_put(orderer, peer, op);
+    }
     return PERSEUS_OK;
 }
 
-static void stamp_counted_put(struct prs_orderer *orderer, struct prs_order_peer *peer,
-                              const struct prs_item *item, struct prs_op *op)
+static void remember(struct prs_orderer *orderer, struct prs_order_peer *peer,
+                     struct prs_pending *pending, const struct prs_op *op)
 {
-    uint64_t bits = item->op.immediate;
-    if (!item->immediate_signal) {
-        bits = prs_immediate_encode(
-            &orderer->immediate,
-            &(struct prs_immediate){.kind = PRS_IMMEDIATE_PUT, .sender = orderer->config.self});
+    pending->waits = PRS_WAIT_LOCAL;
+    if (pending->form != PRS_FORM_DIRECT) {
+        pending->waits |= PRS_WAIT_ANSWER;
+        prs_mail_posted(orderer, pending);
+    } else if (orderer->mode->counted && op->kind == PRS_OP_PUT) {
+        peer->mail_out.puts++;
+    } else if (op->kind == PRS_OP_ATOMIC || op->kind == PRS_OP_ATOMIC_FETCH) {
+        pending->native_atomic = true;
+        peer->native_atomics_open++;
     }
-    op->flags |= PRS_OP_IMMEDIATE;
-    op->immediate = prs_immediate_with_epoch(&orderer->immediate, bits, peer->mail_out.next);
-}
-
-static void remember_record(struct prs_order_peer *peer, const struct prs_pending *pending,
-                            uint32_t index)
-{
-    struct prs_mail_out *mail = &peer->mail_out;
-    mail->pending[mail->next % PRS_MAIL_SLOTS] = index;
-    mail->epoch[mail->next % PRS_MAIL_SLOTS] = pending->epoch;
-    mail->next++;
-    mail->puts = 0;
-    mail->signals_unacked = 0; /* this record's acknowledgement covers them */
-}
-
-static void remember_counted_put(struct prs_order_peer *peer, const struct prs_item *item)
-{
-    peer->mail_out.puts++;
-    if (item->immediate_signal) {
-        peer->mail_out.signals_parked--;
-        peer->mail_out.signals_unacked++;
+    if ((op->flags & PRS_OP_FENCE) != 0) {
+        prs_count(&peer->counters.fence_flags, 1);
+    }
+    if (orderer->mode->posted != NULL) {
+        orderer->mode->posted(orderer, peer, pending, op->flags);
     }
 }
 
 enum perseus_status prs_order_try(struct prs_orderer *orderer, struct prs_order_peer *peer,
-                                  struct prs_item *item, bool *out_wait)
+                                  struct prs_pending *pending, bool *out_wait)
 {
     uint8_t flags = 0;
-    *out_wait = orderer->mode->gate(orderer, peer, item, &flags) == PRS_GATE_WAIT;
+    *out_wait = orderer->mode->gate(orderer, peer, pending, &flags) == PRS_GATE_WAIT;
     if (*out_wait) {
         return PERSEUS_AGAIN;
     }
-    struct prs_op op = item->op;
+    struct prs_op op = pending->op;
     op.flags |= flags;
     if (orderer->caps.batching) {
         op.flags |= PRS_OP_MORE;
     }
-    op.cookie = item->pending;
-    bool counted_put =
-        orderer->mode->counted && item->form == PRS_ITEM_DIRECT && op.kind == PRS_OP_PUT;
-    enum perseus_status status = PERSEUS_OK;
-    if (item->form == PRS_ITEM_RECORD) {
-        status = stamp_record(orderer, peer, item, &op);
-    } else if (counted_put) {
-        stamp_counted_put(orderer, peer, item, &op);
-    }
-    if (status == PERSEUS_OK) {
-        status = prs_order_post(orderer, peer, &op);
-    }
-    if (status != PERSEUS_OK) {
+    enum perseus_status status = stamp(orderer, peer, pending, &op);
+    if (status == PERSEUS_AGAIN) {
+        *out_wait = true; /* an answer makes room */
         return status;
     }
-    struct prs_pending *pending = &orderer->pendings[item->pending];
-    if (item->form == PRS_ITEM_RECORD) {
-        remember_record(peer, pending, item->pending);
-    } else if (counted_put) {
-        remember_counted_put(peer, item);
-    } else if (op.kind == PRS_OP_ATOMIC || op.kind == PRS_OP_ATOMIC_FETCH) {
-        pending->native_atomic = true;
-        peer->native_atomics_open++;
+    status = orderer->ops->post(orderer->config.endpoint, &op);
+    prs_order_peer_watch(orderer, peer);
+    if (status == PERSEUS_AGAIN) {
+        prs_count(&peer->counters.again, 1);
+    } else if (status == PERSEUS_OK) {
+        remember(orderer, peer, pending, &op);
+    } else {
+        prs_order_peer_fail(orderer, peer, status);
     }
-    if ((op.flags & PRS_OP_FENCE) != 0) {
-        prs_count(&peer->counters.fence_flags, 1);
-    }
-    if (orderer->mode->posted != NULL) {
-        orderer->mode->posted(orderer, peer, item, op.flags);
-    }
-    return PERSEUS_OK;
+    return status;
 }

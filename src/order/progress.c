@@ -1,15 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* progress.c: the only place that polls. Close what completed, count what arrived, post what became
- * ready. */
+/* progress.c: the only place that polls. Close what completed, hear what arrived, post what became
+ * ready. A failure here is a peer's; only a broken endpoint ends the step. */
 #include "order/engine.h"
 
 #define EVENTS_PER_POLL 64u
 
+static void on_answer_completion(struct prs_orderer *orderer, const struct prs_event *event)
+{
+    uint32_t rank = (uint32_t)(event->cookie & UINT32_MAX);
+    struct prs_order_peer *peer =
+        rank < orderer->config.n_peers
+            ? atomic_load_explicit(&orderer->peers[rank], memory_order_relaxed)
+            : NULL;
+    if (peer == NULL) {
+        return;
+    }
+    peer->moved_ns = orderer->now_ns;
+    prs_mail_answer_done(orderer, rank);
+    if (event->status != PERSEUS_OK) {
+        prs_order_peer_fail(orderer, peer, event->status);
+    }
+}
+
 static void on_completion(struct prs_orderer *orderer, const struct prs_event *event)
 {
-    struct prs_pending *pending =
-        event->cookie < orderer->pendings_used ? &orderer->pendings[event->cookie] : NULL;
-    if (pending == NULL || pending->peer == NULL) {
+    if (event->cookie >= PRS_COOKIE_ANSWER) {
+        on_answer_completion(orderer, event);
+        return;
+    }
+    struct prs_pending *pending = prs_pending_at(orderer, event->cookie);
+    if (pending == NULL) {
         prs_log(orderer->config.log, PERSEUS_LOG_ERROR,
                 "the fabric completed an operation that is not open (cookie %llu): a defect of its "
                 "back end; ignored",
@@ -17,13 +37,10 @@ static void on_completion(struct prs_orderer *orderer, const struct prs_event *e
         return;
     }
     struct prs_order_peer *peer = pending->peer;
-    bool is_ack = pending->is_ack;
-    prs_pending_clear(orderer, (uint32_t)event->cookie, PRS_WAIT_LOCAL, event->status);
-    if (is_ack) {
-        prs_mail_ack_sent(orderer, peer->rank);
-    }
+    peer->moved_ns = orderer->now_ns;
+    prs_pending_clear(orderer, pending, PRS_WAIT_LOCAL, event->status);
     if (event->status != PERSEUS_OK) {
-        prs_order_peer_lost(orderer, peer, event->status);
+        prs_order_peer_fail(orderer, peer, event->status);
     }
 }
 
@@ -53,22 +70,20 @@ enum perseus_status prs_orderer_progress(struct prs_orderer *orderer, uint32_t b
                                          bool *out_did)
 {
     bool did = false;
+    if (orderer->watched.first != NULL) {
+        orderer->now_ns = prs_clock_now_ns(&orderer->config.clock);
+    }
     enum perseus_status status = poll_events(orderer, budget, &did);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
     did |= prs_order_stall_update(orderer);
-    if (status == PERSEUS_OK && orderer->parked_list != NULL) {
-        status = prs_order_pump_parked(orderer, &did);
-    }
-    if (status == PERSEUS_OK && orderer->mail_in_work != NULL) {
-        status = prs_mail_in_pump(orderer, &did);
-    }
-    if (orderer->quiets_count > 0) {
-        did |= prs_order_quiets_update(orderer);
-    }
-    if (status == PERSEUS_OK) {
-        status = prs_orderer_flush(orderer);
-    }
+    did |= orderer->ready.first != NULL && prs_order_pump_parked(orderer);
+    did |= orderer->mail_work.first != NULL && prs_mail_in_pump(orderer);
+    did |= orderer->watched.first != NULL && prs_order_watch(orderer);
+    did |= orderer->quiets_count > 0 && prs_order_quiets_update(orderer);
     *out_did = did;
-    return status;
+    return prs_orderer_flush(orderer);
 }
 
 enum perseus_status prs_orderer_flush(struct prs_orderer *orderer)
@@ -83,5 +98,5 @@ enum perseus_status prs_orderer_flush(struct prs_orderer *orderer)
 bool prs_orderer_is_idle(const struct prs_orderer *orderer)
 {
     return orderer->epochs.open == 0 && !orderer->stall.active && orderer->quiets_count == 0 &&
-           orderer->mail_in_work == NULL;
+           orderer->mail_work.first == NULL;
 }

@@ -5,6 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool has_room(struct prs_orderer *orderer, uint32_t id)
+{
+    if (id < orderer->windows_room) {
+        return true;
+    }
+    uint32_t room = orderer->windows_room == 0 ? 4 : 2 * orderer->windows_room;
+    struct prs_window **windows = realloc(orderer->windows, room * sizeof(struct prs_window *));
+    if (windows != NULL) {
+        orderer->windows = windows;
+        orderer->windows_room = room;
+    }
+    return windows != NULL;
+}
+
 enum perseus_status prs_window_create(struct prs_orderer *orderer, void *base, size_t bytes,
                                       enum prs_memory_kind kind, struct prs_window **out)
 {
@@ -18,7 +32,8 @@ enum perseus_status prs_window_create(struct prs_orderer *orderer, void *base, s
                         PRS_WINDOWS_MAX);
     }
     struct prs_window *window = calloc(1, sizeof *window);
-    if (window == NULL) {
+    if (window == NULL || !has_room(orderer, id)) {
+        free(window);
         return prs_fail(orderer->config.log, PERSEUS_OUT_OF_MEMORY, "no memory for a window");
     }
     enum perseus_status status = orderer->ops->region_register(orderer->config.endpoint->fabric,

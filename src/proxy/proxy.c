@@ -145,7 +145,10 @@ static bool submit(struct prs_proxy *proxy, struct prs_source *source, const str
     if (status == PERSEUS_OK) {
         status = proxy->config.remote(proxy->config.context, desc->peer, &request.remote);
     }
-    if (status == PERSEUS_OK) {
+    if (status != PERSEUS_OK) {
+        /* What was to come behind it must not get through without it. */
+        prs_orderer_refuse(proxy->config.orderer, desc->peer, status);
+    } else {
         request.token = prs_source_token(source, desc->ticket);
         request.signal_remote = desc->kind == PRS_DESC_PUT_SIGNAL ? request.remote : NULL;
         status = prs_orderer_submit(proxy->config.orderer, &request);
@@ -231,6 +234,7 @@ static uint32_t handle_vector(struct prs_proxy *proxy, struct prs_source *source
     uint32_t length = 0;
     enum perseus_status status = gather(proxy, prs_source_ring(source), desc, index, &length);
     if (status != PERSEUS_OK) {
+        prs_orderer_refuse(proxy->config.orderer, desc->peer, status);
         return reject(source, desc->ticket, status);
     }
     return length > 0 && submit(proxy, source, desc) ? length : 0;

@@ -17,33 +17,33 @@
 /* ---- nic-fence ---- */
 
 static enum prs_gate gate_fence_dropped(struct prs_orderer *orderer, struct prs_order_peer *peer,
-                                        const struct prs_item *item, uint8_t *out_flags)
+                                        const struct prs_pending *pending, uint8_t *out_flags)
 {
     (void)orderer;
     (void)peer;
-    (void)item;
+    (void)pending;
     (void)out_flags;
     return PRS_GATE_GO;
 }
 
 static enum prs_gate gate_flag_lost_on_again(struct prs_orderer *orderer,
                                              struct prs_order_peer *peer,
-                                             const struct prs_item *item, uint8_t *out_flags)
+                                             const struct prs_pending *pending, uint8_t *out_flags)
 {
-    enum prs_gate gate = prs_mode_nic_fence.gate(orderer, peer, item, out_flags);
+    enum prs_gate gate = prs_mode_nic_fence.gate(orderer, peer, pending, out_flags);
     if ((*out_flags & PRS_OP_FENCE) != 0) {
-        peer->flagged_after = item->after; /* although the post may be refused */
+        peer->flagged_after = pending->after; /* although the post may be refused */
     }
     return gate;
 }
 
 static enum prs_gate gate_flag_on_wrong_peer(struct prs_orderer *orderer,
                                              struct prs_order_peer *peer,
-                                             const struct prs_item *item, uint8_t *out_flags)
+                                             const struct prs_pending *pending, uint8_t *out_flags)
 {
     uint32_t other = (peer->rank + 1) % orderer->config.n_peers;
     struct prs_order_peer *wrong = other == orderer->config.self ? NULL : orderer->peers[other];
-    (void)item;
+    (void)pending;
     if (wrong != NULL && wrong->fence_after > wrong->flagged_after) {
         *out_flags |= PRS_OP_FENCE;
         wrong->flagged_after = wrong->fence_after;
@@ -52,21 +52,23 @@ static enum prs_gate gate_flag_on_wrong_peer(struct prs_orderer *orderer,
 }
 
 static enum prs_gate gate_put_unflagged(struct prs_orderer *orderer, struct prs_order_peer *peer,
-                                        const struct prs_item *item, uint8_t *out_flags)
+                                        const struct prs_pending *pending, uint8_t *out_flags)
 {
-    return item->op.kind == PRS_OP_PUT ? PRS_GATE_GO
-                                       : prs_mode_nic_fence.gate(orderer, peer, item, out_flags);
+    return pending->op.kind == PRS_OP_PUT
+               ? PRS_GATE_GO
+               : prs_mode_nic_fence.gate(orderer, peer, pending, out_flags);
 }
 
 /* ---- deferred ---- */
 
 static enum prs_gate gate_any_completion(struct prs_orderer *orderer, struct prs_order_peer *peer,
-                                         const struct prs_item *item, uint8_t *out_flags)
+                                         const struct prs_pending *pending, uint8_t *out_flags)
 {
     (void)orderer;
     (void)out_flags;
     /* "Something of the epoch has completed" instead of all of it. */
-    return item->after == 0 || peer->epochs.oldest + 1 >= item->after ? PRS_GATE_GO : PRS_GATE_WAIT;
+    const struct prs_epoch_member *oldest = peer->epochs.oldest;
+    return oldest == NULL || oldest->epoch + 1 >= pending->after ? PRS_GATE_GO : PRS_GATE_WAIT;
 }
 
 /* ---- counted ---- */
@@ -74,7 +76,7 @@ static enum prs_gate gate_any_completion(struct prs_orderer *orderer, struct prs
 static bool apply_on_arrivals(const struct prs_mail_in *in, const struct prs_record *record)
 {
     uint32_t arrivals = 0;
-    for (uint32_t i = 0; i < PRS_IMMEDIATE_EPOCHS; i++) {
+    for (uint32_t i = 0; i < PRS_NUMBERS; i++) {
         arrivals += in->arrived[i];
     }
     return arrivals >= record->puts; /* "N have arrived" is not "the first N have" */
@@ -90,9 +92,9 @@ static bool apply_at_once(const struct prs_mail_in *in, const struct prs_record 
 /* ---- fifo ---- */
 
 static enum prs_gate gate_records_ignored(struct prs_orderer *orderer, struct prs_order_peer *peer,
-                                          const struct prs_item *item, uint8_t *out_flags)
+                                          const struct prs_pending *pending, uint8_t *out_flags)
 {
-    return gate_fence_dropped(orderer, peer, item, out_flags);
+    return gate_fence_dropped(orderer, peer, pending, out_flags);
 }
 
 struct mutant {

@@ -45,6 +45,13 @@ enum perseus_status prs_orderer_submit(struct prs_orderer *orderer,
     return fake_answer(orderer, answer, &call);
 }
 
+void prs_orderer_refuse(struct prs_orderer *orderer, uint32_t peer, enum perseus_status why)
+{
+    orderer->refusals++;
+    orderer->refused_peer = peer;
+    orderer->refusal = why;
+}
+
 enum perseus_status prs_orderer_fence(struct prs_orderer *orderer, uint32_t peer)
 {
     struct fake_call call = {.kind = FAKE_FENCE, .peer = peer, .token = PRS_ORDER_NO_TOKEN};

@@ -38,6 +38,8 @@ struct prs_orderer {
     struct fake_call calls[FAKE_CALLS_MAX];
     uint32_t n_calls;
     uint32_t refused, flushes, budget;
+    uint32_t refusals, refused_peer; /* told by prs_orderer_refuse */
+    enum perseus_status refusal;
     atomic_bool idle;
     atomic_uint progresses;
     uint32_t tokens[FAKE_TOKENS_MAX], n_tokens; /* not completed yet */

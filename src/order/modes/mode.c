@@ -19,17 +19,18 @@ const struct prs_mode *prs_mode_get(enum perseus_ordering ordering)
 }
 
 bool prs_order_proven(const struct prs_orderer *orderer, const struct prs_order_peer *peer,
-                      const struct prs_item *item)
+                      const struct prs_pending *pending)
 {
-    return item->after == 0 || (orderer->caps.completion == PRS_COMPLETION_DELIVERED &&
-                                prs_epochs_passed(&peer->epochs, item->after));
+    return pending->after == 0 || (orderer->caps.completion == PRS_COMPLETION_DELIVERED &&
+                                   prs_epochs_passed(&peer->epochs, pending->after));
 }
 
-bool prs_order_behind_records(const struct prs_order_peer *peer, const struct prs_item *item)
+bool prs_order_behind_records(struct prs_orderer *orderer, const struct prs_order_peer *peer,
+                              const struct prs_pending *pending)
 {
-    const struct prs_mail_out *mail = &peer->mail_out;
-    return item->form == PRS_ITEM_DIRECT && mail->acked != mail->next &&
-           mail->epoch[mail->acked % PRS_MAIL_SLOTS] < item->after;
+    const struct prs_pending *oldest = prs_mail_oldest(orderer, peer);
+    return pending->form != PRS_FORM_RECORD && oldest != NULL &&
+           oldest->of_peer.epoch < pending->after;
 }
 
 /* ---- what a mode needs ---- */

@@ -8,18 +8,18 @@
 #include "order/engine.h"
 
 static enum prs_gate drain_gate(struct prs_orderer *orderer, struct prs_order_peer *peer,
-                                const struct prs_item *item, uint8_t *out_flags)
+                                const struct prs_pending *pending, uint8_t *out_flags)
 {
     (void)out_flags;
     const struct prs_stall *stall = &orderer->stall;
-    const struct prs_pending *pending = &orderer->pendings[item->pending];
     if (!stall->active) {
         return PRS_GATE_GO;
     }
     if (stall->peer == NULL) {
-        return pending->endpoint_epoch >= stall->after ? PRS_GATE_WAIT : PRS_GATE_GO;
+        return pending->of_endpoint.epoch >= stall->after ? PRS_GATE_WAIT : PRS_GATE_GO;
     }
-    return stall->peer == peer && pending->epoch >= stall->after ? PRS_GATE_WAIT : PRS_GATE_GO;
+    return stall->peer == peer && pending->of_peer.epoch >= stall->after ? PRS_GATE_WAIT
+                                                                         : PRS_GATE_GO;
 }
 
 const struct prs_mode prs_mode_drain = {.ordering = PERSEUS_ORDERING_DRAIN,

@@ -4,11 +4,11 @@
 #include "order/engine.h"
 
 static enum prs_gate deferred_gate(struct prs_orderer *orderer, struct prs_order_peer *peer,
-                                   const struct prs_item *item, uint8_t *out_flags)
+                                   const struct prs_pending *pending, uint8_t *out_flags)
 {
     (void)orderer;
     (void)out_flags;
-    return prs_epochs_passed(&peer->epochs, item->after) ? PRS_GATE_GO : PRS_GATE_WAIT;
+    return prs_epochs_passed(&peer->epochs, pending->after) ? PRS_GATE_GO : PRS_GATE_WAIT;
 }
 
 const struct prs_mode prs_mode_deferred = {.ordering = PERSEUS_ORDERING_DEFERRED,

@@ -7,9 +7,9 @@
 #include "order/engine.h"
 
 static bool order_covers(const struct prs_orderer *orderer, const struct prs_order_peer *peer,
-                         const struct prs_item *item)
+                         const struct prs_pending *pending)
 {
-    switch ((enum prs_op_kind)item->op.kind) {
+    switch ((enum prs_op_kind)pending->op.kind) {
     case PRS_OP_PUT:
     case PRS_OP_SIGNAL_SET:
         /* The mode's own check asked for PUT_PUT, PUT_SET and SET_SET; nothing orders a write
@@ -24,15 +24,18 @@ static bool order_covers(const struct prs_orderer *orderer, const struct prs_ord
 }
 
 static enum prs_gate fifo_gate(struct prs_orderer *orderer, struct prs_order_peer *peer,
-                               const struct prs_item *item, uint8_t *out_flags)
+                               const struct prs_pending *pending, uint8_t *out_flags)
 {
     (void)out_flags;
-    if (prs_epochs_passed(&peer->epochs, item->after)) {
+    if (prs_epochs_passed(&peer->epochs, pending->after)) {
         return PRS_GATE_GO;
     }
-    bool covered = order_covers(orderer, peer, item) && !prs_order_behind_records(peer, item);
+    bool covered =
+        order_covers(orderer, peer, pending) && !prs_order_behind_records(orderer, peer, pending);
     return covered ? PRS_GATE_GO : PRS_GATE_WAIT;
 }
 
-const struct prs_mode prs_mode_fifo = {
-    .ordering = PERSEUS_ORDERING_FIFO, .gate = fifo_gate, .may_apply = prs_mail_epoch_complete};
+const struct prs_mode prs_mode_fifo = {.ordering = PERSEUS_ORDERING_FIFO,
+                                       .rides = true,
+                                       .gate = fifo_gate,
+                                       .may_apply = prs_mail_epoch_complete};

@@ -8,26 +8,26 @@
 #include "order/engine.h"
 
 static enum prs_gate nic_fence_gate(struct prs_orderer *orderer, struct prs_order_peer *peer,
-                                    const struct prs_item *item, uint8_t *out_flags)
+                                    const struct prs_pending *pending, uint8_t *out_flags)
 {
-    if (prs_order_proven(orderer, peer, item)) {
+    if (prs_order_proven(orderer, peer, pending)) {
         return PRS_GATE_GO;
     }
-    if (prs_order_behind_records(peer, item)) {
+    if (prs_order_behind_records(orderer, peer, pending)) {
         return PRS_GATE_WAIT;
     }
-    if (item->after > peer->flagged_after) {
+    if (pending->after > peer->flagged_after) {
         *out_flags |= PRS_OP_FENCE;
     }
     return PRS_GATE_GO;
 }
 
 static void nic_fence_posted(struct prs_orderer *orderer, struct prs_order_peer *peer,
-                             const struct prs_item *item, uint8_t flags)
+                             const struct prs_pending *pending, uint8_t flags)
 {
     (void)orderer;
     if ((flags & PRS_OP_FENCE) != 0) {
-        peer->flagged_after = item->after;
+        peer->flagged_after = pending->after;
     }
 }
 

@@ -11,11 +11,11 @@
 #include "order/engine.h"
 
 static enum prs_gate counted_gate(struct prs_orderer *orderer, struct prs_order_peer *peer,
-                                  const struct prs_item *item, uint8_t *out_flags)
+                                  const struct prs_pending *pending, uint8_t *out_flags)
 {
     (void)orderer;
     (void)out_flags;
-    if (item->form == PRS_ITEM_RECORD || prs_epochs_passed(&peer->epochs, item->after)) {
+    if (pending->form == PRS_FORM_RECORD || prs_epochs_passed(&peer->epochs, pending->after)) {
         return PRS_GATE_GO;
     }
     return PRS_GATE_WAIT;
@@ -23,5 +23,6 @@ static enum prs_gate counted_gate(struct prs_orderer *orderer, struct prs_order_
 
 const struct prs_mode prs_mode_counted = {.ordering = PERSEUS_ORDERING_COUNTED,
                                           .counted = true,
+                                          .rides = true,
                                           .gate = counted_gate,
                                           .may_apply = prs_mail_epoch_complete};

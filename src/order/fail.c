@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fail.c: how a peer fails, and how long it may owe something without moving. */
+#include "order/engine.h"
+
+#define LOOKS_A_STEP 8u
+
+enum perseus_status prs_order_peer_check(const struct prs_order_peer *peer)
+{
+    switch (peer->status) {
+    case PERSEUS_IO:
+    case PERSEUS_CANCELED:
+    case PERSEUS_TIMEOUT:
+        return PERSEUS_PEER_LOST;
+    default:
+        return peer->status;
+    }
+}
+
+static void log_failure(const struct prs_orderer *orderer, const struct prs_order_peer *peer,
+                        enum perseus_status why)
+{
+    if (prs_order_peer_check(peer) == PERSEUS_PEER_LOST) {
+        prs_log(orderer->config.log, PERSEUS_LOG_ERROR,
+                "peer PE %u is lost (%s): its outstanding operations end with an error; other "
+                "peers go on. Look at that PE's own output for the cause",
+                peer->rank, perseus_status_string(why));
+        return;
+    }
+    prs_log(orderer->config.log, PERSEUS_LOG_ERROR,
+            "an operation toward PE %u was refused (%s): nothing that came behind it is sent, and "
+            "every later call toward that PE fails; other peers go on",
+            peer->rank, perseus_status_string(why));
+}
+
+void prs_order_peer_fail(struct prs_orderer *orderer, struct prs_order_peer *peer,
+                         enum perseus_status why)
+{
+    if (peer->status != PERSEUS_OK) {
+        return;
+    }
+    peer->status = why;
+    if (orderer->status == PERSEUS_OK) {
+        orderer->status = why;
+    }
+    log_failure(orderer, peer, why);
+    enum perseus_status told = prs_order_peer_check(peer);
+    struct prs_pending *pending;
+    while ((pending = prs_order_parked_head(orderer, peer)) != NULL) {
+        prs_order_unpark(orderer, peer);
+        prs_pending_give_up(orderer, pending, told);
+    }
+    uint32_t index = peer->mail_out.first_open;
+    peer->mail_out.first_open = PRS_NONE;
+    while (index != PRS_NONE) {
+        pending = &orderer->pools.pendings[index];
+        index = pending->next;
+        prs_pending_clear(orderer, pending, PRS_WAIT_ANSWER, told);
+    }
+}
+
+void prs_orderer_refuse(struct prs_orderer *orderer, uint32_t rank, enum perseus_status why)
+{
+    struct prs_order_peer *peer;
+    if (rank >= orderer->config.n_peers) {
+        orderer->status = orderer->status == PERSEUS_OK ? why : orderer->status;
+    } else if (prs_order_peer_get(orderer, rank, &peer) == PERSEUS_OK) {
+        prs_order_peer_fail(orderer, peer, why);
+    }
+}
+
+/* ---- the deadline ---- */
+
+static bool owes(const struct prs_orderer *orderer, const struct prs_order_peer *peer)
+{
+    const struct prs_mail_in *in = orderer->mail_in[peer->rank];
+    return peer->epochs.open > peer->parked_count || (peer->refused && peer->parked_count > 0) ||
+           (in != NULL && in->answer_in_flight);
+}
+
+static void append_watched(struct prs_orderer *orderer, struct prs_order_peer *peer)
+{
+    struct prs_peer_list *watched = &orderer->watched;
+    peer->watch_listed = true;
+    peer->watch_next = NULL;
+    peer->watched_ns = peer->moved_ns;
+    if (watched->first == NULL) {
+        watched->first = peer;
+    } else {
+        watched->last->watch_next = peer;
+    }
+    watched->last = peer;
+}
+
+void prs_order_peer_watch(struct prs_orderer *orderer, struct prs_order_peer *peer)
+{
+    if (!peer->watch_listed && orderer->config.timeout_ns > 0) {
+        orderer->now_ns = prs_clock_now_ns(&orderer->config.clock);
+        peer->moved_ns = orderer->now_ns;
+        append_watched(orderer, peer);
+    }
+}
+
+/* Everything of it is told now; the fabric may still have it. */
+static void give_up(struct prs_orderer *orderer, struct prs_order_peer *peer)
+{
+    prs_log(orderer->config.log, PERSEUS_LOG_ERROR,
+            "PE %u has not moved for %llu ms: %u operations toward it are given up. See whether it "
+            "is alive and polls, or raise PERSEUS_TIMEOUT_MS",
+            peer->rank, (unsigned long long)(orderer->config.timeout_ns / 1000000),
+            peer->epochs.open);
+    prs_order_peer_fail(orderer, peer, PERSEUS_PEER_LOST);
+    while (peer->epochs.oldest != NULL) {
+        struct prs_pending *pending =
+            (void *)((char *)peer->epochs.oldest - offsetof(struct prs_pending, of_peer));
+        prs_pending_give_up(orderer, pending, prs_order_peer_check(peer));
+    }
+    struct prs_mail_in *in = orderer->mail_in[peer->rank];
+    if (in != NULL) {
+        in->answer_in_flight = false;
+    }
+}
+
+bool prs_order_watch(struct prs_orderer *orderer)
+{
+    struct prs_peer_list *watched = &orderer->watched;
+    bool did = false;
+    for (uint32_t i = 0; i < LOOKS_A_STEP && watched->first != NULL; i++) {
+        struct prs_order_peer *peer = watched->first;
+        bool late = orderer->now_ns - peer->watched_ns >= orderer->config.timeout_ns;
+        if (!late && i > 0) {
+            break; /* those behind it have moved since */
+        }
+        bool moved = peer->moved_ns > peer->watched_ns;
+        if (owes(orderer, peer) && !moved && !late) {
+            break;
+        }
+        watched->first = peer->watch_next;
+        peer->watch_listed = false;
+        if (owes(orderer, peer) && !moved) {
+            give_up(orderer, peer);
+            did = true;
+        } else if (owes(orderer, peer)) {
+            append_watched(orderer, peer);
+        }
+    }
+    return did;
+}
