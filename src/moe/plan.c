@@ -57,11 +57,11 @@ static enum perseus_status check(const struct perseus_moe_config *config, int n_
         uint64_t value, min, max;
     } ranges[] = {
         {"the number of PEs", (uint64_t)(int64_t)n_pes, 1, PRS_MOE_PES_MAX},
-        {"hidden", config->hidden, 1, 1u << 20},
-        {"intermediate", config->intermediate, 1, 1u << 20},
+        {"hidden", config->hidden, 1, PRS_MOE_WIDTH_MAX},
+        {"intermediate", config->intermediate, 1, PRS_MOE_WIDTH_MAX},
         {"experts", config->experts, 1, PERSEUS_MOE_EXPERTS_MAX},
         {"top_k", config->top_k, 1, PERSEUS_MOE_TOP_K_MAX},
-        {"shared_experts", config->shared_experts, 0, 64},
+        {"shared_experts", config->shared_experts, 0, PRS_MOE_SHARED_MAX},
         {"form", config->form, PERSEUS_MOE_SWIGLU, PERSEUS_MOE_TWO_MATRIX},
         {"weight_dtype", config->weight_dtype, PERSEUS_MOE_F32, PERSEUS_MOE_BF16},
         {"wire_dtype", config->wire_dtype, PERSEUS_MOE_F32, PERSEUS_MOE_BF16},

@@ -28,6 +28,8 @@
 #define PRS_MOE_ALIGNMENT      64
 #define PRS_MOE_TIMEOUT_MS     30000
 #define PRS_MOE_PROCESSORS_MAX 256
+#define PRS_MOE_WIDTH_MAX      (1u << 20) /* hidden and intermediate */
+#define PRS_MOE_SHARED_MAX     64
 #define PRS_MOE_PES_MAX        65536
 
 /* A checked config with its defaults filled in, and what follows from it. */

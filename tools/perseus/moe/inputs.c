@@ -98,13 +98,15 @@ bool prs_moe_inputs_route(struct prs_moe_inputs *inputs, const struct prs_moe_se
     return true;
 }
 
-static bool allocate(struct prs_moe_inputs *inputs, const struct prs_moe_setup *setup)
+static bool allocate(struct prs_moe_inputs *inputs, const struct prs_moe_setup *setup,
+                     const struct prs_moe_inputs *like)
 {
     size_t tokens = (size_t)inputs->tokens * prs_moe_setup_pes(setup);
     inputs->x_bytes = tokens * setup->config.hidden * sizeof(float);
     inputs->block_bytes = prs_weights_bytes(&setup->config);
     inputs->x = shared(inputs->x_bytes);
-    inputs->block = shared(inputs->block_bytes);
+    inputs->is_borrowed = like != NULL;
+    inputs->block = like != NULL ? like->block : shared(inputs->block_bytes);
     inputs->expected = setup->skips_verify ? NULL : shared(inputs->x_bytes);
     inputs->gate = malloc(tokens * setup->config.top_k * sizeof *inputs->gate);
     return inputs->x != NULL && inputs->block != NULL && inputs->gate != NULL &&
@@ -112,11 +114,11 @@ static bool allocate(struct prs_moe_inputs *inputs, const struct prs_moe_setup *
 }
 
 bool prs_moe_inputs_fill(struct prs_moe_inputs *inputs, const struct prs_moe_setup *setup,
-                         struct prs_progress *progress)
+                         const struct prs_moe_inputs *like, struct prs_progress *progress)
 {
     struct prs_log log = prs_tool_log();
     uint32_t tokens = inputs->tokens * prs_moe_setup_pes(setup);
-    if (!allocate(inputs, setup)) {
+    if (!allocate(inputs, setup, like)) {
         prs_log(&log, PERSEUS_LOG_ERROR, "out of memory for the inputs of %u tokens", tokens);
         return false;
     }
@@ -125,7 +127,7 @@ bool prs_moe_inputs_fill(struct prs_moe_inputs *inputs, const struct prs_moe_set
     for (size_t i = 0; i < inputs->x_bytes / sizeof *inputs->x; i++) {
         inputs->x[i] = (float)(2 * prs_rng_unit(&rng) - 1);
     }
-    return make_weights(inputs, setup, &log, progress) &&
+    return (like != NULL || make_weights(inputs, setup, &log, progress)) &&
            (setup->skips_verify || make_reference(inputs, setup, &log, progress));
 }
 
@@ -137,7 +139,7 @@ void prs_moe_inputs_finish(struct prs_moe_inputs *inputs)
     if (inputs->expected != NULL) {
         munmap(inputs->expected, inputs->x_bytes);
     }
-    if (inputs->block != NULL) {
+    if (inputs->block != NULL && !inputs->is_borrowed) {
         munmap(inputs->block, inputs->block_bytes);
     }
     free(inputs->gate);

@@ -7,12 +7,15 @@
  *   inputs.c   routing, tokens, weights and the expected result, in memory that PEs inherit
  *   pe.c       what one PE does
  *   loop.c     the yardstick for expert time
+ *   variants.c what is measured
  *   measure.c  starts PEs per ordering mode, in turns, and gathers their samples
- *   report.c   the table, the sentences, --json
+ *   report.c   the table
+ *   verdict.c  the sentences below it
+ *   json.c     --json
  *   trace.c    --trace
  *
  * The ordering mode is fixed when a PE starts, so each turn is a job of PEs of its own. Within one,
- * the protocols take turns forward by forward on one layer.
+ * the protocols take turns forward by forward on one layer. Sizes (--nodes, --tokens) take turns too.
  */
 #ifndef PRS_TOOLS_MOE_JOB_H
 #define PRS_TOOLS_MOE_JOB_H
@@ -29,12 +32,42 @@
 #include "kit/output.h"
 #include "kit/progress.h"
 
+#define PRS_MOE_GROUPS_MAX   8                          /* sizes of signal groups in one run */
+#define PRS_MOE_GROUP_ALL    (PERSEUS_MOE_GROUP_PE - 1) /* more than there can be: one group */
+#define PRS_MOE_VARIANTS_MAX (4 * PRS_MOE_GROUPS_MAX + 6)
+#define PRS_MOE_NAME_BYTES   48
+
+/* What a variant is there for; the words at the end go by it (verdict.h). */
+enum prs_moe_role {
+    PRS_MOE_VANILLA, /* coupled + drain: what the others are compared with */
+    PRS_MOE_GROUPED, /* decoupled + drain */
+    PRS_MOE_ORDERED, /* coupled + the best mode */
+    PRS_MOE_BOTH,    /* decoupled + the best mode */
+    PRS_MOE_OTHER,   /* another program, or another way: collective, put-only */
+    PRS_MOE_CEILING  /* transfers that nothing orders; without experts, and not verified */
+};
+
+/* A way to run a forward that the command measures. */
+struct prs_moe_variant {
+    char name[PRS_MOE_NAME_BYTES]; /* "decoupled + fifo" */
+    enum prs_moe_role role;
+    const struct prs_moe_protocol *protocol;
+    enum perseus_moe_protocol number; /* that the protocol goes by in files */
+    uint32_t group;                   /* index into the setup's group sizes */
+    bool are_answers_grouped;
+    bool is_best; /* under the fabric's best ordering mode, else drain */
+};
+
+/* One size of job and tokens. */
 struct prs_moe_setup {
-    struct perseus_moe_config config; /* of the layer, but for protocol and communication_only */
-    const char *model;                /* NULL: made of --hidden and so on */
-    bool is_cut;                      /* the default run: less than the model's intermediate size */
+    struct perseus_moe_config
+        config;           /* of the layer, but for protocol, group and communication_only */
+    const char *model;    /* whose shape it is; NULL: nobody's */
+    bool is_cut;          /* the default run: less than the model's intermediate size */
+    char shape_name[128]; /* for people */
     uint32_t nodes, pes_per_node;
-    const char *routing; /* as given */
+    uint32_t groups[PRS_MOE_GROUPS_MAX], n_groups; /* group_experts, as struct perseus_moe_config */
+    const char *routing;                           /* as given */
     struct prs_routing_spec spec;
     const char *weights; /* file; NULL: random */
     uint32_t weights_layer;
@@ -55,23 +88,11 @@ static inline uint32_t prs_moe_setup_pes(const struct prs_moe_setup *setup)
 
 /* ---- variants ---- */
 
-enum prs_moe_variant {
-    PRS_MOE_VANILLA, /* coupled + drain: what the others are compared with */
-    PRS_MOE_DECOUPLED_DRAIN,
-    PRS_MOE_COUPLED_BEST,
-    PRS_MOE_PERSEUS, /* decoupled + the best mode */
-    PRS_MOE_COLLECTIVE,
-    PRS_MOE_CEILING, /* put-only */
-    PRS_MOE_VARIANT_COUNT
-};
-struct prs_moe_variant_info {
-    enum perseus_moe_protocol protocol;
-    bool is_best; /* under the fabric's best ordering mode, else drain */
-};
-const struct prs_moe_variant_info *prs_moe_variant_info(enum prs_moe_variant variant);
-#define PRS_MOE_NAME_BYTES 40
-/* "decoupled + fifo" */
-void prs_moe_variant_name(enum prs_moe_variant variant, enum perseus_ordering best, char *out);
+/* Everything that a run with these group sizes measures, in the order of the table. */
+uint32_t prs_moe_variants(const struct prs_moe_setup *setup, enum perseus_ordering best,
+                          struct prs_moe_variant out[PRS_MOE_VARIANTS_MAX]);
+/* "pe", "all", "4", or "" for the default size. */
+void prs_moe_group_name(uint32_t group_experts, char out[16]);
 
 /* ---- what PEs inherit ---- */
 
@@ -83,15 +104,16 @@ struct prs_moe_inputs {
     float *expected;  /* the same; NULL: not verified */
     uint32_t *counts; /* [PE, expert]: rows that get through */
     uint64_t dropped;
-    void *block; /* weights of all experts */
+    void *block;      /* weights of all experts */
+    bool is_borrowed; /* the block is another one's */
     size_t x_bytes, block_bytes;
 };
 /* Routing and counts, which the plan needs. False after a message. */
 bool prs_moe_inputs_route(struct prs_moe_inputs *inputs, const struct prs_moe_setup *setup);
-/* The rest, which is large. *progress has a step for every expert made, and one for every expert
- * verified. */
+/* The rest, which is large. The weights are those of `like`, if that is not NULL (the same shape; it must
+ * live as long). *progress has a step for every expert made, and one for every expert verified. */
 bool prs_moe_inputs_fill(struct prs_moe_inputs *inputs, const struct prs_moe_setup *setup,
-                         struct prs_progress *progress);
+                         const struct prs_moe_inputs *like, struct prs_progress *progress);
 void prs_moe_inputs_finish(struct prs_moe_inputs *inputs); /* zeroed is allowed */
 
 /* One PE, one iteration, one variant. Times are of the machine's one clock. */
@@ -114,8 +136,8 @@ struct prs_moe_board {
 };
 static inline struct prs_moe_sample *prs_moe_sample_at(const struct prs_moe_board *board,
                                                        const struct prs_moe_setup *setup,
-                                                       enum prs_moe_variant variant,
-                                                       uint32_t iteration, uint32_t pe)
+                                                       uint32_t variant, uint32_t iteration,
+                                                       uint32_t pe)
 {
     return &board->samples[((size_t)variant * setup->iterations + iteration) *
                                prs_moe_setup_pes(setup) +
@@ -128,11 +150,11 @@ struct prs_moe_turn {
     const struct prs_moe_inputs *inputs;
     struct prs_moe_board *board;
     enum perseus_ordering ordering;
-    bool is_best;
-    bool variants[PRS_MOE_VARIANT_COUNT];    /* that run in this turn */
-    const char (*names)[PRS_MOE_NAME_BYTES]; /* of every variant */
-    FILE **traces;                           /* [PE], or NULL */
-    struct prs_progress *progress;           /* PE 0 steps it */
+    const struct prs_moe_variant *variants;
+    uint32_t n_variants;
+    bool plays[PRS_MOE_VARIANTS_MAX]; /* which of them run in this turn */
+    FILE **traces;                    /* [PE], or NULL */
+    struct prs_progress *progress;    /* PE 0 steps it */
 };
 int prs_moe_pe_main(int rank, void *turn); /* struct prs_moe_turn; for prs_launch */
 
@@ -143,37 +165,6 @@ enum perseus_status prs_moe_loop_create(const struct prs_moe_inputs *inputs,
 void prs_moe_loop_destroy(struct prs_moe_loop *loop); /* NULL allowed */
 /* CPU time of once through, mean over threads, as perseus_moe_stats.expert_cpu_ns is. */
 enum perseus_status prs_moe_loop_run(struct prs_moe_loop *loop, uint64_t *out_ns);
-
-/* ---- results ---- */
-
-struct prs_moe_need;
-struct prs_moe_result {
-    bool is_run;
-    uint32_t samples;
-    /* Milliseconds, medians over iterations. total and comm: from the first PE's start to the last
-     * one's end; the others: mean over PEs. */
-    double total, comm, dispatch, expert, expert_wall, combine, exposed, stall;
-    double fences, drains; /* per forward, over all PEs */
-    double error;          /* the largest; NaN: not verified */
-    bool is_right;         /* error and counts */
-};
-struct prs_moe_results {
-    enum perseus_ordering best;
-    char best_why[256];
-    char fabric[32], provider[64];
-    struct prs_moe_result variant[PRS_MOE_VARIANT_COUNT];
-    double loop_ratio; /* expert time to that of a plain loop in the same iteration, median */
-    double peak_bytes; /* resident, of the largest PE */
-    double error_max;  /* allowed */
-};
-/* False after a message. */
-bool prs_moe_measure(const struct prs_moe_setup *setup, const struct prs_moe_inputs *inputs,
-                     struct prs_progress *progress, struct prs_moe_results *results);
-/* False if something could not be written. */
-bool prs_moe_print(const struct prs_moe_setup *setup, const struct prs_moe_inputs *inputs,
-                   const struct prs_moe_need *need, const struct prs_moe_results *results);
-bool prs_moe_write_json(const struct prs_moe_setup *setup, const struct prs_moe_inputs *inputs,
-                        const struct prs_moe_need *need, const struct prs_moe_results *results);
 
 /* ---- memory ---- */
 
@@ -192,6 +183,47 @@ bool prs_moe_need_find(const struct prs_moe_setup *setup, const struct prs_moe_i
 bool prs_moe_need_print(const struct prs_moe_setup *setup, const struct prs_moe_need *need);
 /* False after a message with the numbers. */
 bool prs_moe_need_fits(const struct prs_moe_setup *setup, const struct prs_moe_need *need);
+
+/* ---- results ---- */
+
+struct prs_moe_result {
+    bool is_run;
+    uint32_t samples;
+    /* Milliseconds, medians over iterations. total and comm: from the first PE's start to the last
+     * one's end; the others: mean over PEs. A ceiling has comm alone, the others are NaN. */
+    double total, comm, dispatch, expert, expert_wall, combine, exposed, stall;
+    double fences, drains; /* per forward, over all PEs */
+    double error;          /* the largest; NaN: not verified */
+    bool is_right;         /* error and counts */
+};
+struct prs_moe_results {
+    enum perseus_ordering best;
+    char best_why[256];
+    char fabric[32], provider[64];
+    uint32_t n_variants;
+    struct prs_moe_variant variants[PRS_MOE_VARIANTS_MAX];
+    struct prs_moe_result result[PRS_MOE_VARIANTS_MAX];
+    double loop_ratio; /* expert time to that of a plain loop in the same iteration, median */
+    double peak_bytes; /* resident, of the largest PE */
+    double error_max;  /* allowed */
+    bool is_right;     /* all of them */
+};
+
+/* NaN for a ceiling. */
+double prs_moe_tokens_per_s(const struct prs_moe_setup *setup, const struct prs_moe_result *result);
+
+/* A size, what PEs inherit there, what it takes, and what came out. */
+struct prs_moe_point {
+    struct prs_moe_setup setup;
+    struct prs_moe_inputs inputs;
+    struct prs_moe_need need;
+    struct prs_moe_results results;
+};
+/* All points, turn by turn: every repetition plays every point. False after a message. */
+bool prs_moe_measure(struct prs_moe_point *points, uint32_t n, struct prs_progress *progress);
+/* False if something could not be written. */
+bool prs_moe_print(const struct prs_moe_point *points, uint32_t n);
+bool prs_moe_write_json(const struct prs_moe_point *points, uint32_t n);
 
 /* ---- trace ---- */
 

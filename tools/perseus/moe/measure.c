@@ -29,6 +29,7 @@ enum series {
     SERIES
 };
 
+/* One point's. */
 struct gathering {
     const struct prs_moe_setup *setup;
     const struct prs_moe_inputs *inputs;
@@ -40,33 +41,8 @@ struct gathering {
     double *values; /* [variant][series][repeat * iterations] */
     double *ratios; /* expert time to loop time; one in an iteration */
     uint32_t n_ratios;
-    char names[PRS_MOE_VARIANT_COUNT][PRS_MOE_NAME_BYTES];
-    FILE **traces; /* [drain, best][PE] */
+    FILE **traces; /* [drain, best][PE]; NULL: none */
 };
-
-const struct prs_moe_variant_info *prs_moe_variant_info(enum prs_moe_variant variant)
-{
-    static const struct prs_moe_variant_info infos[PRS_MOE_VARIANT_COUNT] = {
-        [PRS_MOE_VANILLA] = {PERSEUS_MOE_COUPLED, false},
-        [PRS_MOE_DECOUPLED_DRAIN] = {PERSEUS_MOE_DECOUPLED, false},
-        [PRS_MOE_COUPLED_BEST] = {PERSEUS_MOE_COUPLED, true},
-        [PRS_MOE_PERSEUS] = {PERSEUS_MOE_DECOUPLED, true},
-        [PRS_MOE_COLLECTIVE] = {PERSEUS_MOE_COLLECTIVE, false},
-        [PRS_MOE_CEILING] = {PERSEUS_MOE_PUT_ONLY, true},
-    };
-    return &infos[variant];
-}
-
-void prs_moe_variant_name(enum prs_moe_variant variant, enum perseus_ordering best, char *out)
-{
-    const struct prs_moe_variant_info *info = prs_moe_variant_info(variant);
-    bool is_ordered =
-        info->protocol == PERSEUS_MOE_COUPLED || info->protocol == PERSEUS_MOE_DECOUPLED;
-    snprintf(out, PRS_MOE_NAME_BYTES, "%s%s%s", perseus_moe_protocol_name(info->protocol),
-             is_ordered ? " + " : "",
-             is_ordered ? perseus_ordering_name(info->is_best ? best : PERSEUS_ORDERING_DRAIN)
-                        : "");
-}
 
 /* ---- set-up ---- */
 
@@ -104,15 +80,15 @@ static bool take_memory(struct gathering *gathering)
 {
     const struct prs_moe_setup *setup = gathering->setup;
     size_t n_pes = prs_moe_setup_pes(setup);
-    size_t samples = PRS_MOE_VARIANT_COUNT * (size_t)setup->iterations * n_pes;
+    size_t samples = PRS_MOE_VARIANTS_MAX * (size_t)setup->iterations * n_pes;
     gathering->board_bytes = sizeof *gathering->board + samples * sizeof(struct prs_moe_sample) +
                              2 * n_pes * sizeof(uint64_t);
     void *memory = mmap(NULL, gathering->board_bytes, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     gathering->values =
-        calloc((size_t)PRS_MOE_VARIANT_COUNT * SERIES * setup->repeat * setup->iterations,
+        calloc((size_t)PRS_MOE_VARIANTS_MAX * SERIES * setup->repeat * setup->iterations,
                sizeof *gathering->values);
-    gathering->ratios = calloc((size_t)PRS_MOE_VARIANT_COUNT * setup->repeat * setup->iterations,
+    gathering->ratios = calloc((size_t)PRS_MOE_VARIANTS_MAX * setup->repeat * setup->iterations,
                                sizeof *gathering->ratios);
     if (memory == MAP_FAILED || gathering->values == NULL || gathering->ratios == NULL) {
         prs_log(&gathering->log, PERSEUS_LOG_ERROR, "out of memory for %zu samples", samples);
@@ -172,8 +148,7 @@ static void give_back(struct gathering *gathering)
 
 /* ---- samples to numbers ---- */
 
-static double *series_of(const struct gathering *gathering, enum prs_moe_variant variant,
-                         enum series series)
+static double *series_of(const struct gathering *gathering, uint32_t variant, enum series series)
 {
     size_t per_series = (size_t)gathering->setup->repeat * gathering->setup->iterations;
     return gathering->values + ((size_t)variant * SERIES + series) * per_series;
@@ -196,11 +171,10 @@ static void take_errors(const struct gathering *gathering, double difference, do
 }
 
 /* One iteration of one variant, over all PEs. */
-static void take_iteration(struct gathering *gathering, enum prs_moe_variant variant,
-                           uint32_t iteration)
+static void take_iteration(struct gathering *gathering, uint32_t variant, uint32_t iteration)
 {
     const struct prs_moe_setup *setup = gathering->setup;
-    struct prs_moe_result *result = &gathering->results->variant[variant];
+    struct prs_moe_result *result = &gathering->results->result[variant];
     uint32_t n_pes = prs_moe_setup_pes(setup), wrong_counts = 0;
     uint64_t start_ns = UINT64_MAX, end_ns = 0, comm_start_ns = UINT64_MAX, comm_end_ns = 0;
     double sums[SERIES] = {0}, difference = 0, expected = 0, loop = 0;
@@ -235,16 +209,18 @@ static void take_iteration(struct gathering *gathering, enum prs_moe_variant var
             sums[series] / n_pes / 1e6;
     }
     result->samples++;
-    take_errors(gathering, difference, expected, wrong_counts, result);
+    if (gathering->results->variants[variant].role != PRS_MOE_CEILING) {
+        take_errors(gathering, difference, expected, wrong_counts, result);
+    }
 }
 
 static void take_turn(struct gathering *gathering, const struct prs_moe_turn *turn)
 {
     struct prs_moe_results *results = gathering->results;
     uint32_t n_pes = prs_moe_setup_pes(gathering->setup);
-    for (int variant = 0; variant < PRS_MOE_VARIANT_COUNT; variant++) {
-        for (uint32_t i = 0; turn->variants[variant] && i < gathering->setup->iterations; i++) {
-            take_iteration(gathering, (enum prs_moe_variant)variant, i);
+    for (uint32_t variant = 0; variant < turn->n_variants; variant++) {
+        for (uint32_t i = 0; turn->plays[variant] && i < gathering->setup->iterations; i++) {
+            take_iteration(gathering, variant, i);
         }
     }
     for (uint32_t pe = 0; pe < n_pes; pe++) {
@@ -254,8 +230,9 @@ static void take_turn(struct gathering *gathering, const struct prs_moe_turn *tu
 
 static void summarize(const struct gathering *gathering)
 {
-    for (int i = 0; i < PRS_MOE_VARIANT_COUNT; i++) {
-        struct prs_moe_result *result = &gathering->results->variant[i];
+    struct prs_moe_results *results = gathering->results;
+    for (uint32_t i = 0; i < results->n_variants; i++) {
+        struct prs_moe_result *result = &results->result[i];
         double *const numbers[SERIES] = {
             [TOTAL] = &result->total,
             [COMM] = &result->comm,
@@ -268,16 +245,19 @@ static void summarize(const struct gathering *gathering)
             [FENCES] = &result->fences,
             [DRAINS] = &result->drains,
         };
+        bool has_all = results->variants[i].role != PRS_MOE_CEILING;
         for (int series = 0; result->samples > 0 && series < SERIES; series++) {
-            *numbers[series] = prs_percentiles_of(series_of(gathering, (enum prs_moe_variant)i,
-                                                            (enum series)series),
-                                                  result->samples)
-                                   .median;
+            *numbers[series] =
+                has_all || series == COMM
+                    ? prs_percentiles_of(series_of(gathering, i, (enum series)series),
+                                         result->samples)
+                          .median
+                    : (double)NAN;
         }
         result->is_run = result->samples > 0;
+        results->is_right = results->is_right && result->is_right;
     }
-    gathering->results->loop_ratio =
-        prs_percentiles_of(gathering->ratios, gathering->n_ratios).median;
+    results->loop_ratio = prs_percentiles_of(gathering->ratios, gathering->n_ratios).median;
 }
 
 /* ---- turns ---- */
@@ -286,24 +266,20 @@ static bool play_turn(struct gathering *gathering, bool is_best, uint32_t repeat
 {
     const struct prs_moe_setup *setup = gathering->setup;
     uint32_t n_pes = prs_moe_setup_pes(setup);
-    bool has_best = gathering->results->best != PERSEUS_ORDERING_DRAIN;
     struct prs_moe_turn turn = {
         .setup = setup,
         .inputs = gathering->inputs,
         .board = gathering->board,
         .ordering = is_best ? gathering->results->best : PERSEUS_ORDERING_DRAIN,
-        .is_best = is_best,
-        .names = (const char(*)[PRS_MOE_NAME_BYTES])gathering->names,
+        .variants = gathering->results->variants,
+        .n_variants = gathering->results->n_variants,
         .traces = gathering->traces != NULL && repeat == 0
                       ? gathering->traces + (is_best ? n_pes : 0)
                       : NULL,
         .progress = gathering->progress,
     };
-    for (int i = 0; i < PRS_MOE_VARIANT_COUNT; i++) {
-        enum prs_moe_variant variant = (enum prs_moe_variant)i;
-        /* Where nothing is better than drain, the ceiling is measured there. */
-        turn.variants[i] = prs_moe_variant_info(variant)->is_best == is_best ||
-                           (!has_best && variant == PRS_MOE_CEILING);
+    for (uint32_t i = 0; i < turn.n_variants; i++) {
+        turn.plays[i] = turn.variants[i].is_best == is_best;
     }
     prs_bench_gate_init(&gathering->board->gate);
     for (uint32_t pe = 0; pe < n_pes; pe++) {
@@ -321,40 +297,57 @@ static bool play_turn(struct gathering *gathering, bool is_best, uint32_t repeat
     return true;
 }
 
-static bool play(struct gathering *gathering)
+/* One repetition of one point. */
+static bool play(struct gathering *gathering, uint32_t repeat)
 {
-    bool has_best = gathering->results->best != PERSEUS_ORDERING_DRAIN, is_played = true;
-    for (uint32_t repeat = 0; repeat < gathering->setup->repeat && is_played; repeat++) {
-        bool best_first = has_best && repeat % 2 == 1;
-        is_played = play_turn(gathering, best_first, repeat) &&
-                    (!has_best || play_turn(gathering, !best_first, repeat));
-    }
-    return is_played;
+    bool has_best = gathering->results->best != PERSEUS_ORDERING_DRAIN;
+    bool best_first = has_best && repeat % 2 == 1;
+    return play_turn(gathering, best_first, repeat) &&
+           (!has_best || play_turn(gathering, !best_first, repeat));
 }
 
-bool prs_moe_measure(const struct prs_moe_setup *setup, const struct prs_moe_inputs *inputs,
-                     struct prs_progress *progress, struct prs_moe_results *results)
+static bool begin(struct gathering *gathering, const struct prs_moe_results *modes)
 {
-    struct gathering gathering = {.setup = setup,
-                                  .inputs = inputs,
-                                  .results = results,
-                                  .progress = progress,
-                                  .log = prs_tool_log()};
-    bool rounds = setup->config.wire_dtype == PERSEUS_MOE_BF16 ||
-                  setup->config.weight_dtype == PERSEUS_MOE_BF16;
-    *results = (struct prs_moe_results){.error_max = rounds ? 1e-2 : 1e-5};
-    for (int i = 0; i < PRS_MOE_VARIANT_COUNT; i++) {
-        results->variant[i].is_right = true;
+    const struct perseus_moe_config *config = &gathering->setup->config;
+    struct prs_moe_results *results = gathering->results;
+    bool rounds =
+        config->wire_dtype == PERSEUS_MOE_BF16 || config->weight_dtype == PERSEUS_MOE_BF16;
+    *results = *modes;
+    results->error_max = rounds ? 1e-2 : 1e-5;
+    results->n_variants = prs_moe_variants(gathering->setup, results->best, results->variants);
+    for (uint32_t i = 0; i < results->n_variants; i++) {
+        results->result[i].is_right = true;
     }
-    bool is_measured = find_modes(setup, results);
-    for (int i = 0; i < PRS_MOE_VARIANT_COUNT; i++) {
-        prs_moe_variant_name((enum prs_moe_variant)i, results->best, gathering.names[i]);
+    return take_memory(gathering) && open_traces(gathering);
+}
+
+bool prs_moe_measure(struct prs_moe_point *points, uint32_t n, struct prs_progress *progress)
+{
+    struct prs_moe_results modes = {.is_right = true};
+    struct gathering *gatherings = calloc(n, sizeof *gatherings);
+    bool is_well = gatherings != NULL && find_modes(&points[0].setup, &modes);
+    for (uint32_t i = 0; is_well && i < n; i++) {
+        gatherings[i] = (struct gathering){.setup = &points[i].setup,
+                                           .inputs = &points[i].inputs,
+                                           .results = &points[i].results,
+                                           .progress = progress,
+                                           .log = prs_tool_log()};
+        is_well = begin(&gatherings[i], &modes);
     }
-    is_measured = is_measured && take_memory(&gathering) && open_traces(&gathering) &&
-                  play(&gathering) && join_traces(&gathering);
-    if (is_measured) {
-        summarize(&gathering);
+    for (uint32_t repeat = 0; is_well && repeat < points[0].setup.repeat; repeat++) {
+        for (uint32_t i = 0; is_well && i < n; i++) {
+            is_well = play(&gatherings[i], repeat);
+        }
     }
-    give_back(&gathering);
-    return is_measured;
+    for (uint32_t i = 0; is_well && i < n; i++) {
+        summarize(&gatherings[i]);
+        is_well = join_traces(&gatherings[i]);
+    }
+    for (uint32_t i = 0; gatherings != NULL && i < n; i++) {
+        if (gatherings[i].setup != NULL) {
+            give_back(&gatherings[i]);
+        }
+    }
+    free(gatherings);
+    return is_well;
 }

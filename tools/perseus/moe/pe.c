@@ -21,8 +21,9 @@ struct moe_pe {
     const struct prs_moe_turn *turn;
     struct perseus_pe *pe;
     struct perseus_moe *moe;
-    struct prs_moe_mode mode;      /* as the layer was created */
-    struct prs_moe_tracer *tracer; /* or NULL */
+    struct prs_moe_mode mode;                      /* as the layer was created */
+    struct prs_groups *groups[PRS_MOE_GROUPS_MAX]; /* of all sizes but the first, the layer's own */
+    struct prs_moe_tracer *tracer;                 /* or NULL */
     uint32_t self;
     const float *x, *gate, *expected; /* own tokens */
     const int32_t *ids;
@@ -68,14 +69,24 @@ static enum perseus_status meet(const struct moe_pe *self)
 
 /* ---- one forward ---- */
 
-static enum perseus_status forward(struct moe_pe *self, enum prs_moe_variant variant,
+static void set_mode(struct moe_pe *self, const struct prs_moe_variant *variant,
+                     bool communication_only)
+{
+    struct prs_moe_mode mode = self->mode;
+    mode.protocol = variant->protocol;
+    mode.are_answers_grouped = variant->are_answers_grouped;
+    mode.communication_only = communication_only;
+    if (variant->group > 0) {
+        mode.groups = self->groups[variant->group];
+    }
+    prs_moe_set_mode(self->moe, &mode);
+}
+
+static enum perseus_status forward(struct moe_pe *self, const struct prs_moe_variant *variant,
                                    bool communication_only, uint64_t *out_start_ns,
                                    uint64_t *out_end_ns)
 {
-    struct prs_moe_mode mode = self->mode;
-    mode.protocol = prs_moe_protocol_find(prs_moe_variant_info(variant)->protocol);
-    mode.communication_only = communication_only;
-    prs_moe_set_mode(self->moe, &mode);
+    set_mode(self, variant, communication_only);
     enum perseus_status status = meet(self);
     if (status != PERSEUS_OK) {
         return status;
@@ -84,13 +95,17 @@ static enum perseus_status forward(struct moe_pe *self, enum prs_moe_variant var
     status = perseus_moe_forward(self->moe, self->turn->inputs->tokens, self->x, self->ids,
                                  self->gate, self->y);
     *out_end_ns = now_ns();
+    if (status == PERSEUS_OK &&
+        variant->role == PRS_MOE_CEILING) { /* nothing has waited for puts */
+        status = perseus_quiet(self->pe);
+    }
     if (status != PERSEUS_OK) {
         return status;
     }
     if (self->tracer != NULL) {
-        prs_moe_tracer_forward(
-            self->tracer, communication_only ? "communication only" : self->turn->names[variant],
-            *out_start_ns, *out_end_ns);
+        prs_moe_tracer_forward(self->tracer,
+                               communication_only ? "communication only" : variant->name,
+                               *out_start_ns, *out_end_ns);
     }
     return meet(self); /* so that counters hold this forward whole, and none of the next */
 }
@@ -129,12 +144,12 @@ static void subtract(struct perseus_moe_stats *stats, const struct perseus_moe_s
     stats->rows_dropped -= before->rows_dropped;
 }
 
-static enum perseus_status measure(struct moe_pe *self, enum prs_moe_variant variant,
+/* The whole forward. */
+static enum perseus_status measure(struct moe_pe *self, const struct prs_moe_variant *variant,
                                    struct prs_moe_sample *sample)
 {
     struct perseus_stats before, after;
     struct perseus_moe_stats layer_before;
-    *sample = (struct prs_moe_sample){0};
     enum perseus_status status = perseus_stats(self->pe, PERSEUS_ALL_PES, &before);
     if (status == PERSEUS_OK) {
         status = perseus_moe_stats(self->moe, &layer_before);
@@ -159,7 +174,7 @@ static enum perseus_status measure(struct moe_pe *self, enum prs_moe_variant var
     sample->drains = after.drains - before.drains;
     sample->drain_ns = after.drain_ns - before.drain_ns;
     verify(self, sample);
-    return forward(self, variant, true, &sample->comm_start_ns, &sample->comm_end_ns);
+    return PERSEUS_OK;
 }
 
 /* ---- the turn ---- */
@@ -168,16 +183,24 @@ static enum perseus_status measure(struct moe_pe *self, enum prs_moe_variant var
 static enum perseus_status iterate(struct moe_pe *self, uint32_t iteration, bool is_measured)
 {
     const struct prs_moe_turn *turn = self->turn;
-    struct prs_moe_sample warm_up, *last = &warm_up;
+    struct prs_moe_sample warm_up, *last = &warm_up; /* with experts */
     enum perseus_status status = PERSEUS_OK;
-    for (uint32_t i = 0; i < PRS_MOE_VARIANT_COUNT && status == PERSEUS_OK; i++) {
-        enum prs_moe_variant variant =
-            (enum prs_moe_variant)((i + iteration) % PRS_MOE_VARIANT_COUNT);
-        if (turn->variants[variant]) {
-            if (is_measured) {
-                last = prs_moe_sample_at(turn->board, turn->setup, variant, iteration, self->self);
-            }
-            status = measure(self, variant, last);
+    for (uint32_t i = 0; i < turn->n_variants && status == PERSEUS_OK; i++) {
+        uint32_t number = (i + iteration) % turn->n_variants;
+        const struct prs_moe_variant *variant = &turn->variants[number];
+        struct prs_moe_sample *sample =
+            is_measured ? prs_moe_sample_at(turn->board, turn->setup, number, iteration, self->self)
+                        : &warm_up;
+        if (!turn->plays[number]) {
+            continue;
+        }
+        *sample = (struct prs_moe_sample){0};
+        if (variant->role != PRS_MOE_CEILING) {
+            last = sample;
+            status = measure(self, variant, sample);
+        }
+        if (status == PERSEUS_OK) {
+            status = forward(self, variant, true, &sample->comm_start_ns, &sample->comm_end_ns);
         }
     }
     if (status == PERSEUS_OK) {
@@ -242,11 +265,16 @@ static enum perseus_status start_layer(struct moe_pe *self)
     if (self->y == NULL) {
         return PERSEUS_OUT_OF_MEMORY;
     }
-    enum perseus_status status = perseus_moe_create(self->pe, config, &self->moe);
+    struct perseus_moe_config own = *config;
+    own.group_experts = turn->setup->groups[0];
+    enum perseus_status status = perseus_moe_create(self->pe, &own, &self->moe);
     if (status != PERSEUS_OK) {
         return status;
     }
     self->mode = self->moe->mode;
+    for (uint32_t i = 1; i < turn->setup->n_groups && status == PERSEUS_OK; i++) {
+        status = prs_groups_create(self->moe, turn->setup->groups[i], &self->groups[i]);
+    }
     perseus_moe_expert_range(self->moe, (int)self->self, &first, &count);
     for (uint32_t i = 0; i < count + config->shared_experts && status == PERSEUS_OK; i++) {
         uint32_t expert = i < count ? first + i : config->experts + i - count;
@@ -298,6 +326,9 @@ int prs_moe_pe_main(int rank, void *context)
     }
     /* Between the two: the layer's threads write the trace, and the tracer reads the PE's counters. */
     prs_moe_tracer_stop(self.tracer, trace, rank);
+    for (uint32_t i = 1; i < PRS_MOE_GROUPS_MAX; i++) {
+        prs_groups_destroy(self.groups[i]);
+    }
     if (status == PERSEUS_OK) {
         status = perseus_finalize(self.pe);
     } else {
