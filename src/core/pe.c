@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/export.h"
+#include "base/limits.h"
 #include "core/job/settings.h"
 
 /* A context that can log and knows what it was asked to be, but no peers yet. */
@@ -91,7 +92,9 @@ static enum perseus_status open_channel(struct perseus_pe *pe, const struct prs_
 {
     struct prs_contact self = {0};
     struct prs_settings own = *settings;
-    prs_backoff_decide(&own.backoff, pe->peers->on_host);
+    struct prs_limits limits;
+    prs_limits_read("", &limits);
+    prs_backoff_decide(&own.backoff, pe->peers->on_cpus, limits.cpus);
     pe->contacts = calloc((size_t)pe->size, sizeof *pe->contacts);
     enum perseus_status status =
         pe->contacts != NULL

@@ -165,10 +165,10 @@ static void test_crowded_proxies_do_not_spin(void **state)
 {
     (void)state;
     struct prs_backoff backoff = {.spin_steps = PRS_STEPS_AUTO, .yield_steps = PRS_STEPS_AUTO};
-    prs_backoff_decide(&backoff, 1 << 20);
+    prs_backoff_decide(&backoff, 4, 7);
     assert_int_equal(backoff.spin_steps, 0);
     backoff.spin_steps = PRS_STEPS_AUTO;
-    prs_backoff_decide(&backoff, 0);
+    prs_backoff_decide(&backoff, 4, 8);
     assert_int_equal(backoff.spin_steps, 2000);
     assert_int_equal(backoff.yield_steps, 5); /* decided before, or by the user: stays */
 }

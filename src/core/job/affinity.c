@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/limits.h"
+
 /* Reads "a" or "a-b" and a comma behind it; returns where the next range begins, NULL if malformed
  * or at the end. */
 static const char *next_range(const char *text, long *out_first, long *out_last)
@@ -22,24 +24,32 @@ static const char *next_range(const char *text, long *out_first, long *out_last)
     return *end == ',' ? end + 1 : end;
 }
 
-bool prs_affinity_pick(const char *list, unsigned index, int *out_cpu)
+/* Visits the CPUs of the list in order: the wanted-th, if there are so many, and how many. */
+static long visit(const char *list, long wanted, bool allowed_only, int *out_cpu)
 {
     long first, last, count = 0;
     for (const char *at = list; (at = next_range(at, &first, &last)) != NULL;) {
-        count += last - first + 1;
+        for (long cpu = first; cpu <= last; cpu++) {
+            if (allowed_only && !prs_limits_allow((int)cpu)) {
+                continue;
+            }
+            if (count++ == wanted) {
+                *out_cpu = (int)cpu;
+            }
+        }
     }
+    return count;
+}
+
+bool prs_affinity_pick(const char *list, unsigned index, bool allowed_only, int *out_cpu)
+{
+    int cpu = -1;
+    long count = visit(list, -1, allowed_only, &cpu);
     if (count == 0) {
         return false;
     }
-    long wanted = (long)(index % (unsigned long)count);
-    for (const char *at = list; (at = next_range(at, &first, &last)) != NULL;) {
-        if (wanted <= last - first) {
-            *out_cpu = (int)(first + wanted);
-            return true;
-        }
-        wanted -= last - first + 1;
-    }
-    return false;
+    visit(list, (long)(index % (unsigned long)count), allowed_only, out_cpu);
+    return true;
 }
 
 bool prs_affinity_of_node(int node, unsigned index, int *out_cpu)
@@ -50,7 +60,8 @@ bool prs_affinity_of_node(int node, unsigned index, int *out_cpu)
     if (file == NULL) {
         return false;
     }
-    bool found = fgets(list, sizeof list, file) != NULL && prs_affinity_pick(list, index, out_cpu);
+    bool found =
+        fgets(list, sizeof list, file) != NULL && prs_affinity_pick(list, index, true, out_cpu);
     fclose(file);
     return found;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "base/random.h"
 
 static uint32_t own_version(void)
@@ -28,7 +29,10 @@ static void read_host(char out[PRS_HOST_BYTES])
 enum perseus_status prs_identity_fill(const struct prs_settings *settings, struct prs_heap *heap,
                                       const struct prs_log *log, struct prs_identity *out)
 {
+    struct prs_limits limits;
+    prs_limits_read("", &limits);
     memset(out, 0, sizeof *out);
+    out->cpu_set = limits.cpu_set;
     out->version = own_version();
     out->pes_per_node = settings->pes_per_node;
     out->heap_bytes = settings->heap_bytes;

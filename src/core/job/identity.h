@@ -17,12 +17,13 @@ struct prs_identity {
     uint64_t heap_bytes; /* of the user's part */
     uint64_t device, inode;
     int32_t pid, fd;
+    uint64_t cpu_set;                           /* prs_limits.cpu_set */
     uint64_t heap;                              /* its address, for PEs of the same process */
     char host[PRS_HOST_BYTES];                  /* the host's boot id */
     unsigned char secret[PRS_JOB_SECRET_BYTES]; /* random; PE 0's is the job's */
 };
 
-_Static_assert(sizeof(struct prs_identity) == 128, "no padding in what is sent");
+_Static_assert(sizeof(struct prs_identity) == 136, "no padding in what is sent");
 
 enum perseus_status prs_identity_fill(const struct prs_settings *settings, struct prs_heap *heap,
                                       const struct prs_log *log, struct prs_identity *out);

@@ -85,7 +85,7 @@ static void map_local(struct prs_peers *peers, const struct prs_identity *all,
     for (int pe = 0; pe < peers->size; pe++) {
         struct prs_peer *peer = &peers->peer[pe];
         bool is_here = memcmp(all[pe].host, self->host, PRS_HOST_BYTES) == 0;
-        peers->on_host += is_here;
+        peers->on_cpus += is_here && all[pe].cpu_set == self->cpu_set;
         if (pe == peers->self) {
             share_heap(peer, self);
         } else if (peer->node == peers->peer[peers->self].node && is_here) {

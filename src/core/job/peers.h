@@ -27,7 +27,7 @@ struct prs_peer {
 
 struct prs_peers {
     int self, size;
-    int on_host; /* PEs of this host, this one too */
+    int on_cpus; /* PEs of this host that may run on the same CPUs, this one too */
     bool all_local;
     size_t heap_bytes; /* of every mapping */
     struct prs_peer peer[];

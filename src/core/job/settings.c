@@ -27,9 +27,9 @@ static enum perseus_status read_steps(enum prs_env_id id, const struct prs_log *
     return read_u32(0, "", id, 0, 1u << 30, log, out);
 }
 
-void prs_backoff_decide(struct prs_backoff *backoff, int pes_on_host)
+void prs_backoff_decide(struct prs_backoff *backoff, int pes, uint32_t cpus)
 {
-    bool is_crowded = 2L * pes_on_host > sysconf(_SC_NPROCESSORS_ONLN);
+    bool is_crowded = 2L * pes > (long)cpus;
     if (backoff->spin_steps == PRS_STEPS_AUTO) {
         backoff->spin_steps = is_crowded ? 0 : 2000;
     }

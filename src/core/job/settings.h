@@ -28,8 +28,9 @@ struct prs_settings {
 enum perseus_status prs_settings_read(const struct perseus_attr *attr, const struct prs_log *log,
                                       struct prs_settings *out);
 
-/* Fills steps that are AUTO: a proxy spins only where every PE of this host has a CPU for itself
- * and one for its proxy; elsewhere it would spin in place of those that it waits for. */
-void prs_backoff_decide(struct prs_backoff *backoff, int pes_on_host);
+/* Fills steps that are AUTO: a proxy spins only where `pes` PEs have a CPU each and one for each
+ * proxy among the `cpus` that they share; elsewhere it would spin in place of those that it waits
+ * for. */
+void prs_backoff_decide(struct prs_backoff *backoff, int pes, uint32_t cpus);
 
 #endif

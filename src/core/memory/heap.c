@@ -6,8 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/limits.h"
+
+/* An object beyond the limit of file sizes is a SIGXFSZ, which ends the process. */
+static enum perseus_status check_file_limit(size_t bytes, const struct prs_log *log)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        bytes > limit.rlim_cur) {
+        return prs_fail(log, PERSEUS_LIMIT,
+                        "a symmetric heap of %zu bytes is beyond the limit of %llu for the size of "
+                        "a file; raise it (ulimit -f) or ask for a smaller heap (heap_bytes, "
+                        "PERSEUS_HEAP_BYTES)",
+                        bytes, (unsigned long long)limit.rlim_cur);
+    }
+    return PERSEUS_OK;
+}
 
 /* Seals keep every mapping safe: nobody can shrink the object under a peer's feet. */
 static bool map_object(struct prs_heap *heap)
@@ -32,6 +50,12 @@ static bool map_object(struct prs_heap *heap)
 
 enum perseus_status prs_heap_create(size_t bytes, const struct prs_log *log, struct prs_heap **out)
 {
+    enum perseus_status status = check_file_limit(PRS_HEAP_RESERVED + bytes, log);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    struct prs_limits limits;
+    prs_limits_read("", &limits);
     struct prs_heap *heap = calloc(1, sizeof *heap);
     if (heap == NULL) {
         return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for the heap's records");
@@ -40,7 +64,8 @@ enum perseus_status prs_heap_create(size_t bytes, const struct prs_log *log, str
     heap->fd = -1;
     heap->bytes = PRS_HEAP_RESERVED + bytes;
     heap->touched_bytes = PRS_HEAP_RESERVED;
-    enum perseus_status status = prs_allocator_create(bytes, &heap->allocator);
+    heap->takes_pages = limits.strict_memory;
+    status = prs_allocator_create(bytes, &heap->allocator);
     if (status == PERSEUS_OK && !map_object(heap)) {
         status = PERSEUS_OUT_OF_MEMORY;
     }
@@ -85,6 +110,18 @@ void prs_heap_close_fd(struct prs_heap *heap)
     }
 }
 
+/* The pages of [offset, offset + bytes), before anybody uses them: those that the kernel cannot give
+ * are an error here and a SIGBUS there. */
+static enum perseus_status take_pages(const struct prs_heap *heap, size_t offset, size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), first = offset / page * page;
+    size_t end = (offset + bytes + page - 1) / page * page;
+    end = end < heap->bytes ? end : heap->bytes;
+    bool is_known = madvise(heap->base + first, end - first, MADV_POPULATE_WRITE) == 0 ||
+                    errno == EINVAL; /* a kernel before 5.14: as it was */
+    return is_known ? PERSEUS_OK : PERSEUS_OUT_OF_MEMORY;
+}
+
 enum perseus_status prs_heap_take(struct prs_heap *heap, size_t bytes, uint64_t *out_offset)
 {
     size_t block;
@@ -93,6 +130,10 @@ enum perseus_status prs_heap_take(struct prs_heap *heap, size_t bytes, uint64_t 
         return status;
     }
     size_t offset = PRS_HEAP_RESERVED + block;
+    if (heap->takes_pages && take_pages(heap, offset, bytes) != PERSEUS_OK) {
+        prs_allocator_give(heap->allocator, block);
+        return PERSEUS_OUT_OF_MEMORY;
+    }
     if (offset < heap->touched_bytes) {
         size_t used_before = heap->touched_bytes - offset;
         memset(heap->base + offset, 0, bytes < used_before ? bytes : used_before);

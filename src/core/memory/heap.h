@@ -28,6 +28,7 @@ struct prs_heap {
     int fd;               /* -1 once every peer has mapped the heap */
     dev_t device;         /* with inode: what the fd of another process must show to be this heap */
     ino_t inode;
+    bool takes_pages; /* at prs_heap_take: the kernel does not promise what nobody has touched */
     struct prs_allocator *allocator;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <inttypes.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "moe/expert.h"
 #include "moe/plan.h"
 #include "model/weights.h"
@@ -19,18 +19,9 @@
 
 static uint64_t available_bytes(void)
 {
-    FILE *file = fopen("/proc/meminfo", "r");
-    char line[128];
-    uint64_t kib = 0;
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        if (sscanf(line, "MemAvailable: %" SCNu64, &kib) == 1) {
-            break;
-        }
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return kib > 0 ? kib * 1024 : UINT64_MAX; /* nothing known: nothing refused */
+    struct prs_limits limits;
+    prs_limits_read("", &limits);
+    return limits.memory_bytes; /* nothing known: nothing refused */
 }
 
 static uint64_t whole_pages(uint64_t bytes)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/env.h"
+#include "base/limits.h"
 #include "moe/command.h"
 #include "kit/exit.h"
 #include "kit/json_out.h"
@@ -410,7 +411,9 @@ static void fill_run_options(struct options *o, struct prs_option *out)
  * stays. */
 static void settle_threads(struct prs_moe_setup *setup, uint32_t nodes)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN), pes = (long)nodes * setup->pes_per_node;
+    struct prs_limits limits;
+    prs_limits_read("", &limits);
+    long cores = (long)limits.cpus, pes = (long)nodes * setup->pes_per_node;
     if (setup->config.processors == PROCESSORS_BY_CORES) {
         setup->config.processors = pes > cores && setup->config.subscribers == 0 ? 0 : 1;
     }
