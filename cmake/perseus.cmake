@@ -50,6 +50,9 @@ function(perseus_library name layer)
     perseus_objects(objects ${layer})
     add_library(${name} SHARED ${objects})
     target_link_libraries(${name} PRIVATE prs_${layer}) # for the libraries that the layers need
+    # Never unmapped: a PE that was not finalized before dlclose has threads (its proxy, PE 0's hub) that still run
+    # this code, and every thread that saw an error has a destructor in it.
+    target_link_options(${name} PRIVATE -Wl,-z,nodelete)
     target_include_directories(${name} INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>
         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
     set_target_properties(${name} PROPERTIES LINKER_LANGUAGE C VERSION ${PROJECT_VERSION}
