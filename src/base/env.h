@@ -13,7 +13,7 @@
 
 /* id, variable, default as text, what it does */
 #define PRS_ENV_MAP(X)                                                                            \
-    X(FABRIC, "PERSEUS_FABRIC", "libfabric", "fabric back end: libfabric or loopback")            \
+    X(FABRIC, "PERSEUS_FABRIC", "libfabric", "fabric back end: libfabric, cudadma or loopback")   \
     X(PROVIDER, "PERSEUS_PROVIDER", "", "libfabric provider, empty: the best one found")          \
     X(ORDERING, "PERSEUS_ORDERING", "auto",                                                       \
       "auto, drain, drain-peer, deferred, nic-fence, fifo or counted")                            \
@@ -59,6 +59,8 @@
       "set by perseus nvshmem-profile: where the profiler's records go")                          \
     X(PROFILE_INNER, "PERSEUS_PROFILE_INNER", "",                                                 \
       "set by perseus nvshmem-profile: folder or file of the transport to profile")               \
+    X(CUDA_LIBRARY, "PERSEUS_CUDA_LIBRARY", "libcuda.so.1",                                       \
+      "NVIDIA's driver library, loaded where GPUs are asked for")                                 \
     X(RANK, "PERSEUS_RANK", "", "set by perseus run")                                             \
     X(SIZE, "PERSEUS_SIZE", "", "set by perseus run")                                             \
     X(BOOTSTRAP_FD, "PERSEUS_BOOTSTRAP_FD", "", "set by perseus run")                             \

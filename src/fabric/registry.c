@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fabric/cudadma/cudadma.h"
 #include "fabric/loopback/loopback.h"
 #ifdef PERSEUS_HAVE_LIBFABRIC
 #include "fabric/libfabric/libfabric.h"
@@ -13,6 +14,7 @@ static const struct prs_fabric_ops *const prs_registry[] = {
 #ifdef PERSEUS_HAVE_LIBFABRIC
     &prs_libfabric_ops,
 #endif
+    &prs_cudadma_ops,
     &prs_loopback_ops,
     NULL,
 };

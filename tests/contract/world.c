@@ -3,6 +3,7 @@
 
 #include "fabric/faulty/faulty.h"
 #include "fabric/loopback/loopback.h"
+#include "fabric/registry.h"
 #ifdef PERSEUS_HAVE_LIBFABRIC
 #include "fabric/libfabric/libfabric.h"
 #endif
@@ -76,7 +77,13 @@ static enum perseus_status open_fabric(const struct world_case *what, struct prs
                                        .ungranted_mask = what->ungranted_mask,
                                        .clock = clock};
     const struct prs_fabric_ops *ops = &prs_loopback_ops;
-    if (what->provider != NULL) {
+    if (what->fabric != NULL) {
+        config.provider = what->provider;
+        enum perseus_status found = prs_fabric_find(what->fabric, NULL, &ops);
+        if (found != PERSEUS_OK) {
+            return found;
+        }
+    } else if (what->provider != NULL) {
 #ifdef PERSEUS_HAVE_LIBFABRIC
         ops = &prs_libfabric_ops;
         config.provider = what->provider;

@@ -20,6 +20,7 @@ struct world_case {
     uint64_t unordered_mask, ungranted_mask; /* prs_fabric_config */
     bool no_immediate_signal;
     uint64_t latency_ns;  /* 0: a few hundred */
+    const char *fabric;   /* with provider; NULL: libfabric */
     const char *provider; /* a libfabric provider inside the adversary; NULL: loopback */
 };
 

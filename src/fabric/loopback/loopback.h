@@ -16,8 +16,8 @@
 #define PRS_FABRIC_LOOPBACK_LOOPBACK_H
 
 #include "fabric/fabric.h"
-#include "fabric/loopback/door.h"
-#include "fabric/loopback/port.h"
+#include "fabric/door.h"
+#include "fabric/port.h"
 
 #define PRS_LOOPBACK_LANES        4
 #define PRS_LOOPBACK_INLINE_BYTES 128

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fabric/loopback/port.h"
+#include "fabric/port.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -29,6 +29,9 @@ struct prs_port {
     uint32_t inbox_room, inbox_head, inbox_used;
 
     pthread_mutex_t words_lock;
+
+    pthread_mutex_t visitors_lock;
+    struct prs_port_visitor *visitors;
 };
 
 /* Writers go first: an owner that closes must not wait for as long as others keep sending. */
@@ -61,11 +64,16 @@ enum perseus_status prs_port_create(uint64_t id, struct prs_port **out)
     if (pthread_mutex_init(&port->words_lock, NULL) != 0) {
         goto fail_words;
     }
+    if (pthread_mutex_init(&port->visitors_lock, NULL) != 0) {
+        goto fail_visitors;
+    }
     /* Pairs with the acquire in prs_port_ref of a thread that found the port through its door. */
     atomic_store_explicit(&port->refs, 1, memory_order_release);
     *out = port;
     return PERSEUS_OK;
 
+fail_visitors:
+    pthread_mutex_destroy(&port->words_lock);
 fail_words:
     pthread_mutex_destroy(&port->inbox_lock);
 fail_inbox:
@@ -87,6 +95,7 @@ void prs_port_unref(struct prs_port *port)
     if (port == NULL || atomic_fetch_sub_explicit(&port->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
+    pthread_mutex_destroy(&port->visitors_lock);
     pthread_mutex_destroy(&port->words_lock);
     pthread_mutex_destroy(&port->inbox_lock);
     pthread_rwlock_destroy(&port->memory_lock);
@@ -239,4 +248,35 @@ void prs_port_lock_words(struct prs_port *port)
 void prs_port_unlock_words(struct prs_port *port)
 {
     pthread_mutex_unlock(&port->words_lock);
+}
+
+void prs_port_visit(struct prs_port *port, struct prs_port_visitor *visitor)
+{
+    pthread_mutex_lock(&port->visitors_lock);
+    visitor->next = port->visitors;
+    port->visitors = visitor;
+    pthread_mutex_unlock(&port->visitors_lock);
+}
+
+void prs_port_unvisit(struct prs_port *port, struct prs_port_visitor *visitor)
+{
+    pthread_mutex_lock(&port->visitors_lock);
+    struct prs_port_visitor **at = &port->visitors;
+    while (*at != NULL && *at != visitor) {
+        at = &(*at)->next;
+    }
+    if (*at != NULL) {
+        *at = visitor->next;
+    }
+    pthread_mutex_unlock(&port->visitors_lock);
+}
+
+void prs_port_settle(struct prs_port *port)
+{
+    pthread_mutex_lock(&port->visitors_lock);
+    for (struct prs_port_visitor *visitor = port->visitors; visitor != NULL;
+         visitor = visitor->next) {
+        visitor->settle(visitor->context);
+    }
+    pthread_mutex_unlock(&port->visitors_lock);
 }

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * port.h: what other endpoints of the process see of a loopback fabric.
+ * port.h: what other endpoints of the process see of a fabric that stays within it (loopback,
+ * cudadma).
  *
  * A port is shared by the fabric that made it and by every peer connected to it, and lives until
  * the last of them lets go. Data moves into its regions only between prs_port_enter and
  * prs_port_leave, which hold it open: once the owner's prs_port_shut or prs_port_remove has
- * returned, nobody touches that memory any more.
+ * returned, nobody touches that memory any more. Who only starts a transfer in between, for a copy
+ * engine to finish, is a visitor: the owner settles them before it lets the memory go.
  */
-#ifndef PRS_FABRIC_LOOPBACK_PORT_H
-#define PRS_FABRIC_LOOPBACK_PORT_H
+#ifndef PRS_FABRIC_PORT_H
+#define PRS_FABRIC_PORT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,6 +49,18 @@ void prs_port_remove(struct prs_port *port, struct prs_port_slot slot);
 enum perseus_status prs_port_enter(struct prs_port *port, struct prs_port_slot slot,
                                    unsigned char **out_base, size_t *out_bytes);
 void prs_port_leave(struct prs_port *port);
+
+/* Told by the owner's thread to finish what it has under way into the port. */
+struct prs_port_visitor {
+    void (*settle)(void *context);
+    void *context;
+    struct prs_port_visitor *next; /* the port's */
+};
+/* A visitor is the visitor's memory until prs_port_unvisit has returned. */
+void prs_port_visit(struct prs_port *port, struct prs_port_visitor *visitor);
+void prs_port_unvisit(struct prs_port *port, struct prs_port_visitor *visitor);
+/* The owner, after prs_port_shut or prs_port_remove. */
+void prs_port_settle(struct prs_port *port);
 
 /* Puts an event into the inbox. AGAIN: it is full, the owner must poll. */
 enum perseus_status prs_port_send(struct prs_port *port, struct prs_port_event event);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fabric/loopback/door.h"
+#include "fabric/door.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,14 +48,14 @@ enum perseus_status prs_door_create(struct prs_port *port, const struct prs_log 
 {
     struct stat info;
     struct prs_door *door = calloc(1, sizeof *door);
-    int file = memfd_create("perseus-loopback", MFD_CLOEXEC);
+    int file = memfd_create("perseus-door", MFD_CLOEXEC);
     if (door == NULL || file < 0 || ftruncate(file, sizeof *door->page) != 0 ||
         fstat(file, &info) != 0 || (door->page = door_map(file)) == NULL) {
-        enum perseus_status status = prs_fail(
-            log, PERSEUS_OUT_OF_MEMORY,
-            "loopback could not make the file that addresses refer to: %s; raise the limit of "
-            "open files (ulimit -n) or free memory",
-            strerror(errno));
+        enum perseus_status status =
+            prs_fail(log, PERSEUS_OUT_OF_MEMORY,
+                     "could not make the file that addresses refer to: %s; raise the limit of "
+                     "open files (ulimit -n) or free memory",
+                     strerror(errno));
         if (file >= 0) {
             close(file);
         }
@@ -111,10 +111,11 @@ enum perseus_status prs_door_knock(const struct prs_door_address *address,
                                    const struct prs_log *log, struct prs_port **out)
 {
     if (address->process != getpid()) {
-        return prs_fail(log, PERSEUS_NOT_SUPPORTED,
-                        "the loopback fabric reaches its own process only, and this peer is in "
-                        "process %lld; choose fabric libfabric for several processes",
-                        (long long)address->process);
+        return prs_fail(
+            log, PERSEUS_NOT_SUPPORTED,
+            "this fabric reaches its own process only, and this peer is in process %lld; "
+            "choose fabric libfabric for several processes",
+            (long long)address->process);
     }
     struct prs_port *port = NULL;
     int file = door_open_file(address);
@@ -133,7 +134,7 @@ enum perseus_status prs_door_knock(const struct prs_door_address *address,
     }
     if (port == NULL) {
         return prs_fail(log, PERSEUS_PEER_LOST,
-                        "loopback peer %016llx has closed its fabric; connect while it is open",
+                        "peer %016llx has closed its fabric; connect while it is open",
                         (unsigned long long)address->id);
     }
     *out = port;
