@@ -95,27 +95,50 @@ static enum perseus_status read_number(struct cursor *cursor, uint64_t *out)
     return PERSEUS_OK;
 }
 
+/* Why a type is not read, by the letter of its kind. */
+static const char *reason_against(const char *text)
+{
+    if (text[0] == '>') {
+        return "is big-endian: convert with numpy's astype('<i4')";
+    }
+    switch (text[0] != '\0' ? text[1] : '\0') {
+    case 'f':
+    case 'c':
+    case 'V': /* how numpy stores what it does not know, bfloat16 for one */
+        return "holds scores or weights, not experts' numbers: save what topk returned";
+    case 'b':
+        return "is a mask: save what topk returned";
+    case 'O':
+        return "holds Python objects: save an array of integers";
+    default:
+        return "is not read: convert with numpy's astype('<i4')";
+    }
+}
+
+/* Integers: '<i8' as torch.topk gives them, '<i4' as serving engines keep them, smaller ones to save
+ * room. */
 static enum perseus_status read_type(struct cursor *cursor, struct prs_npy *npy)
 {
-    static const struct {
-        const char *text;
-        enum prs_npy_type type;
-    } types[] = {
-        {"|u1", PRS_NPY_U8}, {"<u1", PRS_NPY_U8}, {"<u2", PRS_NPY_U16}, {"<i4", PRS_NPY_I32}};
     char text[16];
     size_t start = cursor->at;
     enum perseus_status status = read_string(cursor, text, sizeof text);
     if (status != PERSEUS_OK) {
         return status;
     }
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        if (strcmp(text, types[i].text) == 0) {
-            npy->type = types[i].type;
-            return PERSEUS_OK;
-        }
+    bool is_little = text[0] == '<' || text[0] == '|' || text[0] == '=';
+    bool is_integer = strlen(text) == 3 && (text[1] == 'i' || text[1] == 'u');
+    unsigned bytes = is_integer ? (unsigned char)text[2] - (unsigned)'0' : 0;
+    if (!is_little || (bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8) ||
+        (text[0] == '|' && bytes > 1)) {
+        return prs_fail(
+            cursor->log, PERSEUS_PROTOCOL,
+            "%s: at byte %zu of the .npy header expected a type of integers such as '<i8' "
+            "or '|u1', found '%s', which %s",
+            cursor->name, start, text, reason_against(text));
     }
-    cursor->at = start;
-    return expected(cursor, "the type '|u1', '<u2' or '<i4' (convert with numpy's astype)");
+    npy->item_bytes = bytes;
+    npy->is_signed = text[1] == 'i';
+    return PERSEUS_OK;
 }
 
 static enum perseus_status read_shape(struct cursor *cursor, struct prs_npy *npy)
@@ -228,7 +251,7 @@ static enum perseus_status read_preamble(struct cursor *cursor)
 static enum perseus_status check_items(const struct cursor *cursor, size_t size,
                                        const struct prs_npy *npy)
 {
-    uint64_t bytes = prs_npy_item_bytes(npy);
+    uint64_t bytes = npy->item_bytes;
     bool overflow = false;
     for (uint32_t i = 0; i < npy->dims; i++) {
         overflow |= __builtin_mul_overflow(bytes, npy->shape[i], &bytes);
@@ -265,18 +288,16 @@ enum perseus_status prs_npy_parse(const char *name, const unsigned char *bytes, 
     return status;
 }
 
-uint32_t prs_npy_item_bytes(const struct prs_npy *npy)
+int64_t prs_npy_item(const struct prs_npy *npy, uint64_t index)
 {
-    return npy->type == PRS_NPY_U8 ? 1 : npy->type == PRS_NPY_U16 ? 2 : 4;
-}
-
-int32_t prs_npy_item(const struct prs_npy *npy, uint64_t index)
-{
-    uint32_t width = prs_npy_item_bytes(npy);
+    uint32_t width = npy->item_bytes, unused = 64 - 8 * width;
     const unsigned char *item = npy->items + index * width;
-    uint32_t value = 0;
+    uint64_t bits = 0;
     for (uint32_t i = 0; i < width; i++) {
-        value |= (uint32_t)item[i] << (8 * i);
+        bits |= (uint64_t)item[i] << (8 * i);
     }
-    return (int32_t)value;
+    if (npy->is_signed) { /* moves the sign up, and back with copies of it */
+        return (int64_t)(bits << unused) >> unused;
+    }
+    return bits > INT64_MAX ? INT64_MAX : (int64_t)bits;
 }

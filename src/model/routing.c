@@ -122,15 +122,43 @@ static enum perseus_status generate(const struct prs_routing *routing,
     return PERSEUS_OK;
 }
 
+/* What else such captures are kept in, and how to make a file that is read. */
+static enum perseus_status refuse_container(const char *path, const char *ending,
+                                            const struct prs_log *log)
+{
+    static const struct {
+        const char *ending, *what;
+    } others[] = {
+        {".npz", "an archive of arrays: save the one array with numpy.save"},
+        {".pt",
+         "PyTorch's archive (SGLang's recorder writes it): numpy.save(path, ids.cpu().numpy())"},
+        {".pth", "PyTorch's archive: numpy.save(path, ids.cpu().numpy())"},
+        {".pkl", "pickled Python objects: numpy.save the array of experts' numbers"},
+        {".json", "JSON: write a line of k numbers, with commas, per token, as .csv"},
+        {".jsonl", "JSON: write a line of k numbers, with commas, per token, as .csv"},
+        {".parquet", "a Parquet table: numpy.save the array of experts' numbers"},
+        {".safetensors",
+         "a checkpoint: routing is an array, numpy.save it (--weights reads weights)"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (strcmp(ending, others[i].ending) == 0) {
+            return prs_fail(log, PERSEUS_NOT_SUPPORTED, "routing trace %s is %s", path,
+                            others[i].what);
+        }
+    }
+    return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
+                    "routing trace %s: the name must end in .npy or .csv", path);
+}
+
 static enum perseus_status read_trace(const struct prs_routing *routing,
                                       const struct prs_routing_spec *spec,
                                       const struct prs_log *log)
 {
     const char *dot = strrchr(spec->path, '.');
-    bool npy = dot != NULL && strcmp(dot, ".npy") == 0;
-    if (!npy && (dot == NULL || strcmp(dot, ".csv") != 0)) {
-        return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
-                        "routing trace %s: the name must end in .npy or .csv", spec->path);
+    const char *ending = dot != NULL ? dot : "";
+    bool npy = strcmp(ending, ".npy") == 0;
+    if (!npy && strcmp(ending, ".csv") != 0) {
+        return refuse_container(spec->path, ending, log);
     }
     struct prs_file_map map;
     enum perseus_status status = prs_file_map_init(&map, spec->path, log);

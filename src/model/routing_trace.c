@@ -7,17 +7,21 @@
 #include "model/npy.h"
 #include "model/routing.h"
 
-/* Whether ids[at] is an expert that the token does not have yet. */
-static bool id_is_good(const struct prs_routing *routing, const int32_t *ids, uint32_t at)
+/* What a choice may be, for messages; %u is the last expert. */
+#define EXPECTED_ID "-1 (not used) or an expert from 0 to %u that the token does not have yet"
+
+/* ids[at] = id, if that is an expert that the token does not have yet, or no expert. */
+static bool take_id(const struct prs_routing *routing, int32_t *ids, uint32_t at, int64_t id)
 {
-    if (ids[at] < 0 || (uint32_t)ids[at] >= routing->experts) {
+    if (id < PRS_ROUTING_NONE || id >= routing->experts) {
         return false;
     }
-    for (uint32_t j = 0; j < at; j++) {
-        if (ids[j] == ids[at]) {
+    for (uint32_t j = 0; j < at && id != PRS_ROUTING_NONE; j++) {
+        if (ids[j] == id) {
             return false;
         }
     }
+    ids[at] = (int32_t)id;
     return true;
 }
 
@@ -44,6 +48,16 @@ static enum perseus_status check_npy(const struct prs_routing *routing, const ch
                         "%s has %llu experts a token, the model needs %u", name,
                         (unsigned long long)top_k, routing->top_k);
     }
+    bool is_layers_first = npy->dims == 3 && npy->shape[0] < npy->shape[1] &&
+                           npy->shape[0] < routing->tokens && npy->shape[1] >= routing->tokens;
+    if (is_layers_first) {
+        return prs_fail(
+            log, PERSEUS_INVALID_ARGUMENT,
+            "%s has the shape (%llu, %llu, %llu), which looks like [layers, tokens, k]: "
+            "save it as [tokens, layers, k] (numpy's transpose(1, 0, 2))",
+            name, (unsigned long long)npy->shape[0], (unsigned long long)npy->shape[1],
+            (unsigned long long)npy->shape[2]);
+    }
     if (npy->shape[0] < routing->tokens) {
         return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
                         "%s has %llu tokens, this run needs %u: use fewer tokens or a longer trace",
@@ -69,34 +83,32 @@ enum perseus_status prs_routing_read_npy(const struct prs_routing *routing, cons
         int32_t *ids = routing->ids + (size_t)token * routing->top_k;
         for (uint32_t j = 0; j < routing->top_k; j++) {
             uint64_t index = (token * layers + layer) * routing->top_k + j;
-            ids[j] = prs_npy_item(&npy, index);
-            if (!id_is_good(routing, ids, j)) {
+            int64_t id = prs_npy_item(&npy, index);
+            if (!take_id(routing, ids, j, id)) {
                 return prs_fail(
                     log, PERSEUS_PROTOCOL,
-                    "%s: at byte %llu (token %u, layer %u, choice %u) expected an expert "
-                    "from 0 to %u that the token does not have yet, found %d",
-                    name, (unsigned long long)(npy.items_offset + index * prs_npy_item_bytes(&npy)),
-                    token, layer, j, routing->experts - 1, ids[j]);
+                    "%s: at byte %llu (token %u, layer %u, choice %u) expected " EXPECTED_ID
+                    ", found %lld",
+                    name, (unsigned long long)(npy.items_offset + index * npy.item_bytes), token,
+                    layer, j, routing->experts - 1, (long long)id);
             }
         }
     }
     return PERSEUS_OK;
 }
 
-/* Reads digits at *at; false unless they are a number below 2^31. */
-static bool read_number(const unsigned char *bytes, size_t end, size_t *at, int32_t *out)
+/* Reads a number below 2^31, or -1, at *at; false if there is none. */
+static bool read_number(const unsigned char *bytes, size_t end, size_t *at, int64_t *out)
 {
-    size_t start = *at;
+    bool is_negative = *at < end && bytes[*at] == '-';
+    size_t start = *at + is_negative;
     int64_t value = 0;
-    while (*at < end && bytes[*at] >= '0' && bytes[*at] <= '9' && value <= INT32_MAX) {
+    for (*at = start; *at < end && bytes[*at] >= '0' && bytes[*at] <= '9' && value <= INT32_MAX;
+         (*at)++) {
         value = value * 10 + (bytes[*at] - '0');
-        (*at)++;
     }
-    if (*at == start || value > INT32_MAX) {
-        return false;
-    }
-    *out = (int32_t)value;
-    return true;
+    *out = is_negative ? -value : value;
+    return *at > start && value <= INT32_MAX && *out >= PRS_ROUTING_NONE;
 }
 
 static void skip_spaces(const unsigned char *bytes, size_t end, size_t *at)
@@ -115,12 +127,11 @@ static enum perseus_status read_line(const struct prs_routing *routing, const ch
     for (uint32_t j = 0; j < routing->top_k; j++) {
         skip_spaces(bytes, end, &at);
         size_t start = at;
-        if (!read_number(bytes, end, &at, &ids[j]) || !id_is_good(routing, ids, j)) {
-            return prs_fail(
-                log, PERSEUS_PROTOCOL,
-                "%s: at byte %zu (token %u, choice %u) expected an expert from 0 to %u that "
-                "the token does not have yet",
-                name, start, token, j, routing->experts - 1);
+        int64_t id;
+        if (!read_number(bytes, end, &at, &id) || !take_id(routing, ids, j, id)) {
+            return prs_fail(log, PERSEUS_PROTOCOL,
+                            "%s: at byte %zu (token %u, choice %u) expected " EXPECTED_ID, name,
+                            start, token, j, routing->experts - 1);
         }
         skip_spaces(bytes, end, &at);
         bool last = j + 1 == routing->top_k;

@@ -102,19 +102,25 @@ static enum perseus_status read_type(const struct prs_safetensors *file, const c
         return prs_fail(log, PERSEUS_PROTOCOL, "%s: tensor %s: expected a string \"dtype\"",
                         file->name, tensor);
     }
-    if (strcmp(type, "F32") == 0) {
-        out->type = PRS_TENSOR_F32;
-        *out_item_bytes = 4;
-        return PERSEUS_OK;
+    static const struct {
+        const char *name;
+        enum prs_tensor_type type;
+        uint64_t item_bytes;
+    } types[] = {
+        {"F32", PRS_TENSOR_F32, 4}, {"BF16", PRS_TENSOR_BF16, 2}, {"F16", PRS_TENSOR_F16, 2}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (strcmp(type, types[i].name) == 0) {
+            out->type = types[i].type;
+            *out_item_bytes = types[i].item_bytes;
+            return PERSEUS_OK;
+        }
     }
-    if (strcmp(type, "BF16") == 0) {
-        out->type = PRS_TENSOR_BF16;
-        *out_item_bytes = 2;
-        return PERSEUS_OK;
-    }
-    return prs_fail(log, PERSEUS_NOT_SUPPORTED,
-                    "%s: tensor %s has type %.16s, F32 or BF16 is needed: convert it", file->name,
-                    tensor, type);
+    bool is_packed = strncmp(type, "F8", 2) == 0 || strncmp(type, "F4", 2) == 0 || type[0] == 'I' ||
+                     type[0] == 'U'; /* whole numbers stand for smaller ones */
+    return prs_fail(
+        log, PERSEUS_NOT_SUPPORTED, "%s: tensor %s has type %.16s; F32, BF16 and F16 are read%s",
+        file->name, tensor, type,
+        is_packed ? ": the checkpoint is quantized, convert it to one that is not" : "");
 }
 
 /* Multiplies the shape into *bytes, which holds the item's size. */

@@ -12,7 +12,7 @@
 
 #define PRS_TENSOR_DIMS_MAX 4
 
-enum prs_tensor_type { PRS_TENSOR_F32, PRS_TENSOR_BF16 };
+enum prs_tensor_type { PRS_TENSOR_F32, PRS_TENSOR_BF16, PRS_TENSOR_F16 };
 
 struct prs_tensor {
     enum prs_tensor_type type;
@@ -33,7 +33,7 @@ void prs_safetensors_destroy(struct prs_safetensors *file); /* NULL allowed */
 /* Whether the file has a tensor of this name. */
 bool prs_safetensors_has(const struct prs_safetensors *file, const char *tensor);
 /* The tensor, checked against the file's size. NOT_FOUND, PROTOCOL (damaged) or NOT_SUPPORTED (a
- * type other than F32 and BF16), with a message. */
+ * type other than F32, BF16 and F16), with a message. */
 enum perseus_status prs_safetensors_find(const struct prs_safetensors *file, const char *tensor,
                                          const struct prs_log *log, struct prs_tensor *out);
 /* Any one name of the file, for "no such tensor, there is for example ..."; "" if it has none. */

@@ -7,11 +7,8 @@
 
 #include "base/rng.h"
 #include "moe/math/bf16.h"
-#include "model/file_map.h"
 #include "moe/plan.h"
-#include "model/safetensors.h"
-
-enum matrix { MATRIX_GATE, MATRIX_UP, MATRIX_DOWN, MATRIX_COUNT };
+#include "model/names.h"
 
 static size_t matrix_bytes(const struct perseus_moe_config *config)
 {
@@ -34,7 +31,7 @@ struct perseus_moe_expert prs_weights_view(const struct perseus_moe_config *conf
 }
 
 static void *matrix_at(const struct perseus_moe_config *config, void *block, uint32_t index,
-                       enum matrix matrix)
+                       enum prs_matrix matrix)
 {
     struct perseus_moe_expert view = prs_weights_view(config, block, index);
     const void *const matrices[] = {view.gate, view.up, view.down};
@@ -45,13 +42,13 @@ void prs_weights_random(const struct perseus_moe_config *config, void *block, ui
                         uint64_t seed)
 {
     size_t count = (size_t)config->hidden * config->intermediate;
-    for (int matrix = 0; matrix < MATRIX_COUNT; matrix++) {
-        if (matrix == MATRIX_GATE && config->form != PERSEUS_MOE_SWIGLU) {
+    for (int matrix = 0; matrix < PRS_MATRIX_COUNT; matrix++) {
+        if (matrix == PRS_MATRIX_GATE && config->form != PERSEUS_MOE_SWIGLU) {
             continue;
         }
-        struct prs_rng rng =
-            prs_rng_seeded(seed ^ ((uint64_t)index * MATRIX_COUNT + (uint64_t)matrix + 1) << 32);
-        uint32_t fan_in = matrix == MATRIX_DOWN ? config->intermediate : config->hidden;
+        struct prs_rng rng = prs_rng_seeded(
+            seed ^ ((uint64_t)index * PRS_MATRIX_COUNT + (uint64_t)matrix + 1) << 32);
+        uint32_t fan_in = matrix == PRS_MATRIX_DOWN ? config->intermediate : config->hidden;
         float scale = sqrtf(3.0f / (float)fan_in) * 0x1.0p-31f;
         void *out = matrix_at(config, block, index, matrix);
         uint64_t bits = 0;
@@ -67,88 +64,126 @@ void prs_weights_random(const struct perseus_moe_config *config, void *block, ui
     }
 }
 
-/* Copies a tensor's items, which may lie at any address, in the type that the block has. */
-static void copy(const struct prs_tensor *tensor, size_t count, bool to_bf16, void *out)
+/* ---- from a checkpoint ---- */
+
+/* A matrix of one expert inside a tensor: shared experts lie one behind the other in one, side by side in
+ * the down projection. */
+struct part {
+    struct prs_tensor tensor;
+    size_t rows, columns; /* of the matrix */
+    size_t first, stride; /* in the tensor, counted in items: its first item, and from row to row */
+};
+
+static float f16_to_f32(uint16_t bits)
 {
-    bool from_bf16 = tensor->type == PRS_TENSOR_BF16;
-    if (from_bf16 == to_bf16) {
-        memcpy(out, tensor->data, count * (to_bf16 ? 2 : 4));
-        return;
+    int exponent = bits >> 10 & 0x1f;
+    float fraction = (float)(bits & 0x3ff);
+    float value = exponent == 0    ? ldexpf(fraction, -24)
+                  : exponent == 31 ? (fraction == 0 ? INFINITY : NAN)
+                                   : ldexpf(fraction + 1024, exponent - 25);
+    return bits >> 15 != 0 ? -value : value;
+}
+
+/* Item `index` of the tensor, at whatever address. */
+static float item_of(const struct prs_tensor *tensor, size_t index)
+{
+    float value;
+    uint16_t bits;
+    if (tensor->type == PRS_TENSOR_F32) {
+        memcpy(&value, tensor->data + 4 * index, sizeof value);
+        return value;
     }
-    for (size_t i = 0; i < count; i++) {
-        if (to_bf16) {
-            float value;
-            memcpy(&value, tensor->data + 4 * i, sizeof value);
-            ((uint16_t *)out)[i] = prs_bf16_from_f32(value);
-        } else {
-            uint16_t bits;
-            memcpy(&bits, tensor->data + 2 * i, sizeof bits);
-            ((float *)out)[i] = prs_bf16_to_f32(bits);
+    memcpy(&bits, tensor->data + 2 * index, sizeof bits);
+    return tensor->type == PRS_TENSOR_BF16 ? prs_bf16_to_f32(bits) : f16_to_f32(bits);
+}
+
+/* Copies it in the type that the block has. False at the first item that is not finite there: *out_at. */
+static bool copy(const struct part *part, bool to_bf16, void *out, size_t *out_at)
+{
+    for (size_t row = 0; row < part->rows; row++) {
+        for (size_t column = 0; column < part->columns; column++) {
+            size_t at = row * part->columns + column;
+            float value = item_of(&part->tensor, part->first + row * part->stride + column);
+            if (to_bf16) {
+                uint16_t bits = prs_bf16_from_f32(value);
+                ((uint16_t *)out)[at] = bits;
+                value = prs_bf16_to_f32(bits);
+            } else {
+                ((float *)out)[at] = value;
+            }
+            if (!isfinite(value)) {
+                *out_at = at;
+                return false;
+            }
         }
     }
+    return true;
 }
 
-/* The name of a matrix under either family's names, whichever the file has. */
-static void name_of(const struct prs_safetensors *file, uint32_t layer, uint32_t expert,
-                    bool shared, enum matrix matrix, char *out, size_t capacity)
+/* What is read, and where it goes. */
+struct load {
+    const struct perseus_moe_config *config;
+    struct prs_checkpoint *checkpoint;
+    struct prs_names names;
+    const struct prs_log *log;
+    void *block;
+};
+
+static enum perseus_status check_shape(const struct load *load, const char *name,
+                                       const struct prs_tensor *tensor, uint64_t outputs,
+                                       uint64_t inputs)
 {
-    static const char *const mixtral[] = {"w1", "w3", "w2"};
-    static const char *const qwen[] = {"gate_proj", "up_proj", "down_proj"};
-    snprintf(out, capacity, "model.layers.%u.block_sparse_moe.experts.%u.%s.weight", layer, expert,
-             mixtral[matrix]);
-    if (shared) {
-        snprintf(out, capacity, "model.layers.%u.mlp.shared_experts.%s.weight", layer,
-                 qwen[matrix]);
-    } else if (!prs_safetensors_has(file, out)) {
-        snprintf(out, capacity, "model.layers.%u.mlp.experts.%u.%s.weight", layer, expert,
-                 qwen[matrix]);
+    if (tensor->dims == 2 && tensor->shape[0] == outputs && tensor->shape[1] == inputs) {
+        return PERSEUS_OK;
     }
+    return prs_fail(
+        load->log, PERSEUS_INVALID_ARGUMENT,
+        "%s: tensor %s: expected shape [%llu, %llu], found %u dimensions [%llu, %llu]: do "
+        "--model, --hidden, --intermediate and --shared-experts match?",
+        prs_checkpoint_path(load->checkpoint), name, (unsigned long long)outputs,
+        (unsigned long long)inputs, tensor->dims, (unsigned long long)tensor->shape[0],
+        (unsigned long long)tensor->shape[1]);
 }
 
-static enum perseus_status load_matrix(const struct perseus_moe_config *config,
-                                       const struct prs_safetensors *file, const char *name,
-                                       enum matrix matrix, const struct prs_log *log, void *out)
+/* Matrix `matrix` of expert `index`. All shared experts are one in the file, with their intermediate sizes
+ * added up: a network of that size is the sum of theirs. */
+static enum perseus_status load_matrix(const struct load *load, uint32_t index,
+                                       enum prs_matrix matrix)
 {
-    uint64_t outputs = matrix == MATRIX_DOWN ? config->hidden : config->intermediate;
-    uint64_t inputs = matrix == MATRIX_DOWN ? config->intermediate : config->hidden;
-    struct prs_tensor tensor;
-    enum perseus_status status = prs_safetensors_find(file, name, log, &tensor);
+    const struct perseus_moe_config *config = load->config;
+    bool is_shared = index >= config->experts, is_down = matrix == PRS_MATRIX_DOWN;
+    size_t slices = is_shared ? config->shared_experts : 1;
+    size_t slice = is_shared ? index - config->experts : 0;
+    size_t inner = config->intermediate, hidden = config->hidden;
+    char name[PRS_NAME_BYTES];
+    struct part part = {.rows = is_down ? hidden : inner,
+                        .columns = is_down ? inner : hidden,
+                        .first = is_down ? slice * inner : slice * inner * hidden,
+                        .stride = is_down ? slices * inner : hidden};
+    if (is_shared) {
+        prs_names_of_shared(&load->names, matrix, name);
+    } else {
+        prs_names_of_expert(&load->names, index, matrix, name);
+    }
+    enum perseus_status status =
+        prs_checkpoint_find(load->checkpoint, name, load->log, &part.tensor);
+    if (status == PERSEUS_OK) {
+        status = check_shape(load, name, &part.tensor, is_down ? hidden : slices * inner,
+                             is_down ? slices * inner : hidden);
+    }
     if (status != PERSEUS_OK) {
         return status;
     }
-    if (tensor.dims != 2 || tensor.shape[0] != outputs || tensor.shape[1] != inputs) {
-        return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
-                        "tensor %s: expected shape [%llu, %llu], found %u dimensions [%llu, %llu]: "
-                        "does the model match?",
-                        name, (unsigned long long)outputs, (unsigned long long)inputs, tensor.dims,
-                        (unsigned long long)tensor.shape[0], (unsigned long long)tensor.shape[1]);
-    }
-    copy(&tensor, (size_t)(outputs * inputs), config->weight_dtype == PERSEUS_MOE_BF16, out);
-    return PERSEUS_OK;
-}
-
-static enum perseus_status load_all(const struct perseus_moe_config *config,
-                                    const struct prs_safetensors *file, uint32_t layer,
-                                    const struct prs_log *log, void *block)
-{
-    if (config->shared_experts > 1) {
-        return prs_fail(log, PERSEUS_NOT_SUPPORTED,
-                        "weights of %u shared experts cannot be told apart in one tensor; use one",
-                        config->shared_experts);
-    }
-    for (uint32_t index = 0; index < config->experts + config->shared_experts; index++) {
-        for (int matrix = 0; matrix < MATRIX_COUNT; matrix++) {
-            if (matrix == MATRIX_GATE && config->form != PERSEUS_MOE_SWIGLU) {
-                continue;
-            }
-            char name[128];
-            name_of(file, layer, index, index >= config->experts, matrix, name, sizeof name);
-            enum perseus_status status = load_matrix(config, file, name, matrix, log,
-                                                     matrix_at(config, block, index, matrix));
-            if (status != PERSEUS_OK) {
-                return status;
-            }
-        }
+    size_t at;
+    if (!copy(&part, config->weight_dtype == PERSEUS_MOE_BF16,
+              matrix_at(config, load->block, index, matrix), &at)) {
+        return prs_fail(
+            load->log, PERSEUS_INVALID_ARGUMENT,
+            "%s: tensor %s has no finite number (a NaN or an infinity) at row %zu, column "
+            "%zu: the checkpoint is damaged, or the type too small for it",
+            prs_checkpoint_path(load->checkpoint), name,
+            at / part.columns + (is_down ? 0 : slice * inner),
+            at % part.columns + (is_down ? slice * inner : 0));
     }
     return PERSEUS_OK;
 }
@@ -156,17 +191,19 @@ static enum perseus_status load_all(const struct perseus_moe_config *config,
 enum perseus_status prs_weights_load(const struct perseus_moe_config *config, void *block,
                                      const char *path, uint32_t layer, const struct prs_log *log)
 {
-    struct prs_file_map map;
-    struct prs_safetensors *file = NULL;
-    enum perseus_status status = prs_file_map_init(&map, path, log);
+    struct load load = {.config = config, .log = log, .block = block};
+    enum perseus_status status = prs_checkpoint_open(path, log, &load.checkpoint);
     if (status != PERSEUS_OK) {
         return status;
     }
-    status = prs_safetensors_create(path, map.bytes, map.size, log, &file);
-    if (status == PERSEUS_OK) {
-        status = load_all(config, file, layer, log, block);
+    status = prs_names_find(load.checkpoint, layer, config->shared_experts > 0, log, &load.names);
+    for (uint32_t index = 0; index < config->experts + config->shared_experts; index++) {
+        for (int matrix = 0; matrix < PRS_MATRIX_COUNT && status == PERSEUS_OK; matrix++) {
+            if (matrix != PRS_MATRIX_GATE || config->form == PERSEUS_MOE_SWIGLU) {
+                status = load_matrix(&load, index, (enum prs_matrix)matrix);
+            }
+        }
     }
-    prs_safetensors_destroy(file);
-    prs_file_map_finish(&map);
+    prs_checkpoint_close(load.checkpoint);
     return status;
 }

@@ -152,7 +152,7 @@ class MoeTest(ProgramTest):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "trace.csv")
             with open(path, "w", encoding="ascii") as file:
-                file.write("# three of twelve\n" + "0,1,2\n11,0,5\n" * 20)
+                file.write("# three of twelve\n" + "0,1,2\n11,0,5\n-1,7,-1\n" * 20)
             for routing in ("balanced", "zipf:2", f"trace:{path}"):
                 with self.subTest(routing=routing):
                     document, _ = self.json_of("moe", *SMALL, "--nodes", 2, "--routing", routing)
@@ -209,6 +209,10 @@ class MoeTest(ProgramTest):
                     with self.subTest(file=dtype, layer=own):
                         document, _ = self.json_of(*words, 7, "--dtype", own)
                         self.check(document, 1e-5 if own == "f32" else 1e-2)
+            with open(path, "r+b") as file:  # a NaN is told as what it is
+                file.seek(-2, 2)
+                file.write(b"\xc0\x7f")
+            self.assertIn("experts.11.down_proj.weight has no finite number", self.fails(1, *words, 7).stderr)
             self.assertIn("model.layers.0.mlp.experts.0.gate_proj.weight", self.fails(1, *words, 0).stderr)
             os.truncate(path, os.path.getsize(path) - 1)
             self.assertIn("truncated", self.fails(1, *words, 7).stderr)

@@ -56,7 +56,7 @@ static void test_reads_types_and_shapes(void **state)
         size_t items;
         uint32_t dims;
         uint64_t shape[3];
-        int32_t second;
+        int64_t second;
     } good[] = {
         {1, "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }\n", 6, 2, {2, 3, 1}, 1},
         {2, "{'descr': '<u2', 'fortran_order': False, 'shape': (2, 3)}", 12, 2, {2, 3, 1}, 0x302},
@@ -68,6 +68,26 @@ static void test_reads_types_and_shapes(void **state)
          0x7060504},
         {1, "{'descr': '<u1', 'fortran_order': False, 'shape': (5,), }", 5, 1, {5, 1, 1}, 1},
         {1, "{'descr': '|u1', 'fortran_order': False, 'shape': (0, 4), }", 0, 2, {0, 4, 1}, 0},
+        {1,
+         "{'descr': '<i8', 'fortran_order': False, 'shape': (2, 1), }",
+         16,
+         2,
+         {2, 1, 1},
+         0x0f0e0d0c0b0a0908},
+        {1,
+         "{'descr': '<u8', 'fortran_order': False, 'shape': (2, 1), }",
+         16,
+         2,
+         {2, 1, 1},
+         0x0f0e0d0c0b0a0908},
+        {1, "{'descr': '|i1', 'fortran_order': False, 'shape': (2, 1), }", 2, 2, {2, 1, 1}, 1},
+        {1, "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 1), }", 4, 2, {2, 1, 1}, 0x302},
+        {1,
+         "{'descr': '<u4', 'fortran_order': False, 'shape': (2, 1), }",
+         8,
+         2,
+         {2, 1, 1},
+         0x7060504},
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         struct blob blob = make(good[i].version, good[i].dictionary, good[i].items);
@@ -79,9 +99,42 @@ static void test_reads_types_and_shapes(void **state)
         assert_int_equal(npy.dims, good[i].dims);
         assert_memory_equal(npy.shape, good[i].shape, sizeof npy.shape);
         if (good[i].items > 0) {
-            assert_int_equal(prs_npy_item(&npy, 1), good[i].second);
+            assert_true(prs_npy_item(&npy, 1) == good[i].second);
         }
         assert_int_equal(capture.count, 0);
+    }
+}
+
+/* The largest and the smallest of every type; what no int64_t holds stays far from every expert. */
+static void test_signs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type;
+        size_t bytes;
+        int64_t all_ones, top_bit;
+    } types[] = {{"|u1", 1, 0xff, 0x80},
+                 {"|i1", 1, -1, INT8_MIN},
+                 {"<u2", 2, 0xffff, 0x8000},
+                 {"<i2", 2, -1, INT16_MIN},
+                 {"<u4", 4, 0xffffffff, 0x80000000},
+                 {"<i4", 4, -1, INT32_MIN},
+                 {"<u8", 8, INT64_MAX, INT64_MAX},
+                 {"<i8", 8, -1, INT64_MIN}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        char dictionary[128];
+        snprintf(dictionary, sizeof dictionary,
+                 "{'descr': '%s', 'fortran_order': False, 'shape': (2,)}", types[i].type);
+        struct blob blob = make(1, dictionary, 2 * types[i].bytes);
+        unsigned char *items = blob.bytes + blob.size - 2 * types[i].bytes;
+        struct prs_npy npy;
+        memset(items, 0, 2 * types[i].bytes);
+        memset(items, 0xff, types[i].bytes);
+        items[2 * types[i].bytes - 1] = 0x80;
+        assert_int_equal(prs_npy_parse("routing.npy", blob.bytes, blob.size, NULL, &npy),
+                         PERSEUS_OK);
+        assert_true(prs_npy_item(&npy, 0) == types[i].all_ones);
+        assert_true(prs_npy_item(&npy, 1) == types[i].top_bit);
     }
 }
 
@@ -93,8 +146,16 @@ static void test_refuses_with_the_place(void **state)
         size_t items;
         const char *said;
     } bad[] = {
-        {"{'descr': '>u2', 'fortran_order': False, 'shape': (1, 1)}", 2, "'|u1', '<u2' or '<i4'"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1)}", 4, "'|u1', '<u2' or '<i4'"},
+        {"{'descr': '>u2', 'fortran_order': False, 'shape': (1, 1)}", 2,
+         "'>u2', which is big-endian"},
+        {"{'descr': '|b1', 'fortran_order': False, 'shape': (1, 1)}", 1, "'|b1', which is a mask"},
+        {"{'descr': '|O', 'fortran_order': False, 'shape': (1, 1)}", 1, "Python objects"},
+        {"{'descr': '<V2', 'fortran_order': False, 'shape': (1, 1)}", 2, "scores or weights"},
+        {"{'descr': '<i16', 'fortran_order': False, 'shape': (1, 1)}", 16, "astype('<i4')"},
+        {"{'descr': '<i3', 'fortran_order': False, 'shape': (1, 1)}", 3, "astype('<i4')"},
+        {"{'descr': '', 'fortran_order': False, 'shape': (1, 1)}", 3, "astype('<i4')"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1)}", 4,
+         "'<f4', which holds scores or weights"},
         {"{'descr': [('a', '|u1')], 'fortran_order': False, 'shape': (1, 1)}", 1,
          "a quoted string"},
         {"{'descr': '|u1', 'fortran_order': True, 'shape': (1, 1)}", 1, "False (C order"},
@@ -166,6 +227,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reads_types_and_shapes),
+        cmocka_unit_test(test_signs),
         cmocka_unit_test(test_refuses_with_the_place),
         cmocka_unit_test(test_refuses_every_truncation),
         cmocka_unit_test(test_survives_random_damage),

@@ -222,6 +222,8 @@ static void test_reads_text(void **state)
         {"1,2,2\n", "does not have yet"},
         {"1,2,3\nx,1,2\n", "at byte 6 (token 1, choice 0)"},
         {"1,-2,3\n", "at byte 2 (token 0, choice 1)"},
+        {"1,-,3\n", "at byte 2 (token 0, choice 1)"},
+        {"1,- 1,3\n", "at byte 2 (token 0, choice 1)"},
         {"1,2,99999999999999999999\n", "at byte 4"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -230,6 +232,51 @@ static void test_reads_text(void **state)
         assert_said(&capture, "a.csv");
         assert_said(&capture, bad[i].said);
     }
+}
+
+/* A choice that is not used is -1, as serving engines fill up tokens; in any type that has a sign, and as
+ * often as there are choices. */
+static void test_unused_choices(void **state)
+{
+    (void)state;
+    struct capture capture;
+    int32_t ids[6];
+    const int32_t expected[] = {1, -1, -1, -1, -1, -1};
+    assert_int_equal(read_csv("1,-1,-1\n-1, -1,-1\n", 2, &capture, ids), PERSEUS_OK);
+    assert_memory_equal(ids, expected, sizeof expected);
+    static const int64_t wide[] = {1, -1, -1, -1, -1, -1};
+    static const char head[] = "\x93NUMPY\x01\x00\x36\x00"
+                               "{'descr':'<i8','fortran_order':False,'shape':(2,3)}   ";
+    unsigned char bytes[sizeof head - 1 + sizeof wide];
+    struct prs_routing routing = {.tokens = 2, .experts = 12, .top_k = 3, .ids = ids};
+    memcpy(bytes, head, sizeof head - 1);
+    memcpy(bytes + sizeof head - 1, wide, sizeof wide);
+    memset(ids, 0, sizeof ids);
+    capture_init(&capture);
+    assert_int_equal(prs_routing_read_npy(&routing, "a.npy", bytes, sizeof bytes, 0, &capture.log),
+                     PERSEUS_OK);
+    assert_memory_equal(ids, expected, sizeof expected);
+    bytes[sizeof head - 1 + 4] = 1; /* 2^32 + 1: no expert, and not expert 1 */
+    assert_int_equal(prs_routing_read_npy(&routing, "a.npy", bytes, sizeof bytes, 0, &capture.log),
+                     PERSEUS_PROTOCOL);
+    assert_said(&capture, "found 4294967297");
+}
+
+/* [layers, tokens, k], as SGLang's recorder counts them, is told from too few tokens. */
+static void test_layers_first(void **state)
+{
+    (void)state;
+    static const char head[] = "\x93NUMPY\x01\x00\x36\x00"
+                               "{'descr':'|u1','fortran_order':False,'shape':(2,5,1)} ";
+    unsigned char bytes[sizeof head - 1 + 10] = {0};
+    int32_t ids[4];
+    struct prs_routing routing = {.tokens = 4, .experts = 12, .top_k = 1, .ids = ids};
+    struct capture capture;
+    memcpy(bytes, head, sizeof head - 1);
+    capture_init(&capture);
+    assert_int_equal(prs_routing_read_npy(&routing, "a.npy", bytes, sizeof bytes, 0, &capture.log),
+                     PERSEUS_INVALID_ARGUMENT);
+    assert_said(&capture, "transpose(1, 0, 2)");
 }
 
 static void test_recorded_slice(void **state)
@@ -257,6 +304,12 @@ static void test_files_that_are_not_there(void **state)
     } bad[] = {
         {"trace:/nonexistent/a.npy", "cannot open /nonexistent/a.npy"},
         {"trace:/tmp/a.txt", "must end in .npy or .csv"},
+        {"trace:/tmp/a", "must end in .npy or .csv"},
+        {"trace:/tmp/a.pt", "PyTorch's archive (SGLang's recorder writes it): numpy.save"},
+        {"trace:/tmp/a.npz", "an archive of arrays"},
+        {"trace:/tmp/a.pkl", "pickled"},
+        {"trace:/tmp/a.jsonl", "JSON"},
+        {"trace:/tmp/a.safetensors", "a checkpoint"},
         {"trace:/dev/null.npy", "/dev/null.npy"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -280,6 +333,8 @@ int main(void)
         cmocka_unit_test(test_refuses_bad_specs),
         cmocka_unit_test(test_reads_one_layer_of_an_array),
         cmocka_unit_test(test_reads_text),
+        cmocka_unit_test(test_unused_choices),
+        cmocka_unit_test(test_layers_first),
         cmocka_unit_test(test_recorded_slice),
         cmocka_unit_test(test_files_that_are_not_there),
     };

@@ -94,7 +94,8 @@ static void test_refuses_with_the_place(void **state)
         {"{\"t\":", 0, "JSON"},
         {"[1]", 0, "JSON object"},
         {"{\"t\":1}", 0, "\"dtype\""},
-        {"{\"t\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[0,2]}}", 2, "F32 or BF16"},
+        {"{\"t\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[0,2]}}", 2,
+         "type F64; F32, BF16 and F16 are read"},
         {"{\"t\":{\"dtype\":\"F32\",\"shape\":1,\"data_offsets\":[0,4]}}", 4, "\"shape\""},
         {"{\"t\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "whole number"},
         {"{\"t\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", 4, "whole number"},
@@ -203,7 +204,7 @@ static void test_loads_experts_in_every_type(void **state)
             assert_true(found == expected);
         }
         assert_int_not_equal(prs_weights_load(&config, block, path, 4, &capture.log), PERSEUS_OK);
-        assert_said(&capture, "has no tensor model.layers.4.mlp.experts.0.gate_proj.weight");
+        assert_said(&capture, "no tensor model.layers.4.mlp.experts.0.gate_proj.weight");
     }
     const struct perseus_moe_config wrong = {.hidden = 3, .intermediate = 2, .experts = 2};
     float block[36];

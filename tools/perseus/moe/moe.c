@@ -347,8 +347,10 @@ static void fill_input_options(struct options *o, struct prs_option *out)
          "(recorded from gpt-oss-20b where that fits, else zipf:0.7)",
          prs_parse_text, &setup->routing},
         {"layer", "N", "of a trace with several layers (0)", parse_number, &setup->spec.layer},
-        {"weights", "FILE", "a .safetensors file (random from the seed)", prs_parse_text,
-         &setup->weights},
+        {"weights", "FILE",
+         "a checkpoint: a .safetensors file, an index of several, or their\nfolder (random from "
+         "the seed)",
+         prs_parse_text, &setup->weights},
         {"weights-layer", "N", "layer in that file (0)", parse_number, &setup->weights_layer},
     };
     memcpy(out, options, sizeof options);
