@@ -136,7 +136,8 @@ int perseus_node_of(const struct perseus_pe *pe, int target);
 bool perseus_is_local(const struct perseus_pe *pe, int target);
 /* The ordering mode in force and why it was chosen; static for the PE's life. */
 enum perseus_ordering perseus_ordering_in_force(const struct perseus_pe *pe, const char **out_why);
-/* Text of the last error the calling thread saw from this PE, or "". Valid until its next call. */
+/* Text of the last error the calling thread saw from this PE, or "". NULL: of its calls that had no
+ * PE, a perseus_init that failed or a perseus_unique_id_create. Valid until its next call. */
 const char *perseus_last_error(const struct perseus_pe *pe);
 
 /* ---- memory ---- */

@@ -16,6 +16,12 @@ const struct prs_env_row *prs_env_row(enum prs_env_id id)
     return &table[id];
 }
 
+bool prs_env_is_set(enum prs_env_id id)
+{
+    const char *text = getenv(table[id].name);
+    return text != NULL && text[0] != '\0';
+}
+
 const char *prs_env_text(enum prs_env_id id)
 {
     const char *text = getenv(table[id].name);

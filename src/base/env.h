@@ -25,7 +25,9 @@
     X(BIND, "PERSEUS_BIND", "127.0.0.1",                                                          \
       "what bootstrap and IP providers bind: an address, or for several hosts an interface "      \
       "(eth0) or subnet (10.1.0.0/16)")                                                           \
-    X(LOG, "PERSEUS_LOG", "warn", "error, warn, info or debug, for the tools' log on stderr")     \
+    X(LOG, "PERSEUS_LOG", "warn",                                                                 \
+      "error, warn, info or debug: the log on stderr of the tools, and of the library where the " \
+      "program gives no callback and this is set")                                                \
     X(LINK, "PERSEUS_LINK", "", "delay decorator: latency=5us,bandwidth=25G,jitter=1us")          \
     X(ADVERSARY, "PERSEUS_ADVERSARY", "",                                                         \
       "adversary decorator: seed=1,reorder=1,again=0.1,error=0,fail_nth=0")                       \
@@ -78,6 +80,8 @@ struct prs_env_row {
 };
 const struct prs_env_row *prs_env_row(enum prs_env_id id);
 
+/* Whether the environment has it, and not empty. */
+bool prs_env_is_set(enum prs_env_id id);
 /* The variable's text, or its default. */
 const char *prs_env_text(enum prs_env_id id);
 /* Parsed values; a malformed or out-of-range value is INVALID_ARGUMENT with a message naming

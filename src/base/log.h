@@ -17,6 +17,13 @@ struct prs_log {
 void prs_log(const struct prs_log *log, enum perseus_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* "error", "warn", "info" or "debug". */
+const char *prs_log_level_name(enum perseus_log_level level);
+/* False for any other word. */
+bool prs_log_level_parse(const char *name, enum perseus_log_level *out);
+/* A perseus_log_fn for whoever asked for lines on stderr; no user. */
+void prs_log_to_stderr(void *user, enum perseus_log_level level, const char *text);
+
 /* Logs an error and returns `status`: `return prs_fail(log, PERSEUS_IO, "...", ...)`. The text says
  * what happened, with which PE and peer, and what to do. */
 enum perseus_status prs_fail(const struct prs_log *log, enum perseus_status status,

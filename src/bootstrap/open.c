@@ -7,11 +7,6 @@
 #include "bootstrap/unique_id.h"
 #include "bootstrap/wire.h"
 
-static bool is_set(enum prs_env_id id)
-{
-    return prs_env_text(id)[0] != '\0';
-}
-
 static enum perseus_bootstrap choose(const struct perseus_attr *attr)
 {
     if (attr->bootstrap != PERSEUS_BOOTSTRAP_AUTO) {
@@ -20,10 +15,10 @@ static enum perseus_bootstrap choose(const struct perseus_attr *attr)
     if (attr->unique_id != NULL) {
         return PERSEUS_BOOTSTRAP_TCP;
     }
-    if (is_set(PRS_ENV_BOOTSTRAP_FD)) {
+    if (prs_env_is_set(PRS_ENV_BOOTSTRAP_FD)) {
         return PERSEUS_BOOTSTRAP_LOCAL;
     }
-    if (is_set(PRS_ENV_UNIQUE_ID)) {
+    if (prs_env_is_set(PRS_ENV_UNIQUE_ID)) {
         return PERSEUS_BOOTSTRAP_TCP;
     }
     return getenv("PMIX_RANK") != NULL ? PERSEUS_BOOTSTRAP_PMIX : PERSEUS_BOOTSTRAP_AUTO;
@@ -48,7 +43,7 @@ static enum perseus_status open_local(uint32_t timeout_ms, const struct prs_log 
 {
     uint64_t fd = 0;
     int rank, size;
-    if (!is_set(PRS_ENV_BOOTSTRAP_FD)) {
+    if (!prs_env_is_set(PRS_ENV_BOOTSTRAP_FD)) {
         return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
                         "the local bootstrap was asked for, but this process was not started by "
                         "perseus run (no %s): use `perseus run -n N -- PROGRAM`",
@@ -84,19 +79,31 @@ static enum perseus_status open_tcp(const struct perseus_attr *attr, uint32_t ti
 /* N PEs that each believe to be alone are a surprise: say so where a launcher is to be seen. */
 static void warn_of_launcher(const struct prs_log *log)
 {
+    static const char other[] = "perseus run, a unique id, or a launcher that speaks PMIx";
+    /* What tells of more than one process: a size above 1, or a rank above 0. */
     static const struct {
-        const char *variable, *remedy;
+        const char *variable;
+        int above;
+        const char *remedy;
     } launchers[] = {
-        {"SLURM_STEP_NUM_TASKS", "srun --mpi=pmix"},
-        {"PMI_SIZE", "a launcher that speaks PMIx, such as Open MPI's mpirun"},
+        {"SLURM_STEP_NUM_TASKS", 1, "srun --mpi=pmix, perseus run, or a unique id"},
+        {"FLUX_JOB_SIZE", 1, "flux run -o pmi=pmix, perseus run, or a unique id"},
+        {"OMPI_COMM_WORLD_SIZE", 1, "the mpirun of Open MPI 4 or 5 with its PMIx"},
+        {"PMI_SIZE", 1, other}, /* MPICH's and Intel's hydra */
+        {"MV2_COMM_WORLD_SIZE", 1, other},
+        {"JSM_NAMESPACE_SIZE", 1, other}, /* jsrun */
+        {"PALS_RANKID", 0, other},        /* Cray's mpiexec and aprun */
+        {"ALPS_APP_PE", 0, other},
+        {"WORLD_SIZE", 1, other}, /* torchrun */
     };
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
         const char *text = getenv(launchers[i].variable);
-        if (text != NULL && atoi(text) > 1) {
+        if (text != NULL && atoi(text) > launchers[i].above) {
             prs_log(log, PERSEUS_LOG_WARN,
-                    "this PE runs alone, but %s=%s: its launcher offers no PMIx. Use %s, perseus "
-                    "run, or a unique id",
+                    "this PE runs alone, but %s=%s: a launcher is there, and it offers no PMIx to "
+                    "this process. Use %s",
                     launchers[i].variable, text, launchers[i].remedy);
+            return;
         }
     }
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bootstrap/unique_id.h"
 
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/env.h"
 #include "base/export.h"
+#include "base/last_error.h"
 #include "base/local_address.h"
 #include "base/random.h"
 
@@ -152,22 +154,30 @@ static bool is_wildcard(const struct prs_stream_address *address)
 PRS_PUBLIC enum perseus_status perseus_unique_id_create(const char *bind_address,
                                                         struct perseus_unique_id *out)
 {
+    const struct prs_log log = prs_last_error_log();
     char text[PRS_LOCAL_ADDRESS_BYTES];
     struct prs_unique_id id;
-    /* The wildcard is no address that the other PEs could connect to. */
-    if (prs_local_address(bind_address != NULL ? bind_address : prs_env_text(PRS_ENV_BIND), NULL,
-                          text) != PERSEUS_OK ||
-        !prs_stream_address_parse(text, 0, &id.address) || is_wildcard(&id.address)) {
+    enum perseus_status status = prs_local_address(
+        bind_address != NULL ? bind_address : prs_env_text(PRS_ENV_BIND), &log, text);
+    if (status != PERSEUS_OK) {
         return PERSEUS_INVALID_ARGUMENT;
+    }
+    if (!prs_stream_address_parse(text, 0, &id.address) || is_wildcard(&id.address)) {
+        return prs_fail(&log, PERSEUS_INVALID_ARGUMENT,
+                        "%s is no address that the other PEs could connect to: give one of this "
+                        "host's own, an interface or a subnet",
+                        text);
     }
     id.listen_fd = prs_stream_listen(&id.address);
     if (id.listen_fd < 0) {
-        return PERSEUS_IO;
+        return prs_fail(&log, PERSEUS_IO, "cannot listen at %s: %s. Give an address of this host",
+                        text, strerror(errno));
     }
     if (!prs_stream_listens_at(id.listen_fd, &id.address) ||
         !prs_random_fill(id.secret, sizeof id.secret)) {
         close(id.listen_fd);
-        return PERSEUS_IO;
+        return prs_fail(&log, PERSEUS_IO, "cannot make a unique id at %s: %s", text,
+                        strerror(errno));
     }
     prs_unique_id_encode(&id, out);
     return PERSEUS_OK;

@@ -4,30 +4,62 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/env.h"
 #include "base/export.h"
+#include "base/last_error.h"
 #include "base/limits.h"
 #include "core/job/settings.h"
 
+/* Where the program gives no callback, the user may ask for the library's own log. */
+static enum perseus_status choose_log(struct perseus_attr *attr)
+{
+    const struct prs_log early = prs_last_error_log();
+    if (attr->log != NULL || !prs_env_is_set(PRS_ENV_LOG)) {
+        return PERSEUS_OK;
+    }
+    attr->log = prs_log_to_stderr;
+    if (!prs_log_level_parse(prs_env_text(PRS_ENV_LOG), &attr->log_level)) {
+        prs_fail(&early, PERSEUS_INVALID_ARGUMENT, "%s=\"%s\" is none of error, warn, info, debug",
+                 prs_env_row(PRS_ENV_LOG)->name, prs_env_text(PRS_ENV_LOG));
+        prs_log_to_stderr(NULL, PERSEUS_LOG_ERROR, prs_last_error());
+        return PERSEUS_INVALID_ARGUMENT;
+    }
+    return PERSEUS_OK;
+}
+
+/* Before there is a report. */
+static enum perseus_status fail_early(const struct perseus_attr *attr, enum perseus_status status,
+                                      const char *text)
+{
+    const struct prs_log log = {
+        .fn = attr->log, .user = attr->log_user, .level = attr->log_level, .pe = -1};
+    prs_last_error_set(text);
+    return prs_fail(&log, status, "%s", text);
+}
+
 /* A context that can log and knows what it was asked to be, but no peers yet. */
-static enum perseus_status create(const struct perseus_attr *attr,
+static enum perseus_status create(const struct perseus_attr *asked,
                                   struct prs_settings *out_settings, struct perseus_pe **out)
 {
-    const struct prs_log early = {
-        .fn = attr->log, .user = attr->log_user, .level = attr->log_level, .pe = -1};
+    struct perseus_attr attr = *asked;
+    enum perseus_status status = choose_log(&attr);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
     struct perseus_pe *pe = calloc(1, sizeof *pe);
     if (pe == NULL) {
-        return prs_fail(&early, PERSEUS_OUT_OF_MEMORY, "no memory for a PE");
+        return fail_early(&attr, PERSEUS_OUT_OF_MEMORY, "no memory for a PE");
     }
-    enum perseus_status status =
-        prs_report_init(&pe->report, attr->log, attr->log_user, attr->log_level);
+    status = prs_report_init(&pe->report, attr.log, attr.log_user, attr.log_level);
     if (status != PERSEUS_OK) {
         free(pe);
-        return prs_fail(&early, status,
-                        "this process has no thread-specific data key left; it has too many PEs");
+        return fail_early(&attr, status,
+                          "this process has no thread-specific data key left; it has too many PEs");
     }
     pe->clock = prs_clock_monotonic();
-    status = prs_settings_read(attr, prs_pe_log(pe), out_settings);
+    status = prs_settings_read(&attr, prs_pe_log(pe), out_settings);
     if (status != PERSEUS_OK) {
+        prs_last_error_set(prs_report_last(&pe->report));
         prs_report_finish(&pe->report);
         free(pe);
         return status;
@@ -51,6 +83,14 @@ static void destroy(struct perseus_pe *pe)
     }
     prs_report_finish(&pe->report);
     free(pe);
+}
+
+/* A start that failed leaves its text with the thread, and nothing else. */
+static enum perseus_status give_up(struct perseus_pe *pe, enum perseus_status status)
+{
+    prs_last_error_set(prs_report_last(&pe->report));
+    destroy(pe);
+    return status;
 }
 
 /* ---- joining: each step is one that every PE passes or none ---- */
@@ -151,8 +191,7 @@ enum perseus_status prs_pe_open(const struct perseus_attr *attr, struct prs_boot
     }
     status = join_job(pe, &settings, bootstrap);
     if (status != PERSEUS_OK) {
-        destroy(pe);
-        return status;
+        return give_up(pe, status);
     }
     *out = pe;
     return PERSEUS_OK;
@@ -178,8 +217,7 @@ PRS_PUBLIC enum perseus_status perseus_init_attr(const struct perseus_attr *attr
         status = join_job(pe, &settings, bootstrap);
     }
     if (status != PERSEUS_OK) {
-        destroy(pe);
-        return status;
+        return give_up(pe, status);
     }
     *out = pe;
     return PERSEUS_OK;
@@ -247,5 +285,5 @@ PRS_PUBLIC enum perseus_ordering perseus_ordering_in_force(const struct perseus_
 
 PRS_PUBLIC const char *perseus_last_error(const struct perseus_pe *pe)
 {
-    return prs_report_last(&pe->report);
+    return pe != NULL ? prs_report_last(&pe->report) : prs_last_error();
 }

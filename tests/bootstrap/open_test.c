@@ -15,8 +15,10 @@
 #include "job.h"
 
 static const char *const variables[] = {
-    "PERSEUS_RANK",       "PERSEUS_SIZE", "PERSEUS_BOOTSTRAP_FD", "PERSEUS_UNIQUE_ID",
-    "PERSEUS_TIMEOUT_MS", "PMIX_RANK",    "SLURM_STEP_NUM_TASKS", "PMI_SIZE"};
+    "PERSEUS_RANK",         "PERSEUS_SIZE",        "PERSEUS_BOOTSTRAP_FD", "PERSEUS_UNIQUE_ID",
+    "PERSEUS_TIMEOUT_MS",   "PMIX_RANK",           "SLURM_STEP_NUM_TASKS", "PMI_SIZE",
+    "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "PALS_LOCAL_SIZE",      "ALPS_APP_PE",
+    "JSM_NAMESPACE_SIZE",   "FLUX_JOB_SIZE",       "WORLD_SIZE",           "PALS_RANKID"};
 
 static int clear_environment(void **state)
 {
@@ -162,15 +164,52 @@ static void a_pmix_job_without_pmix_is_an_error(void **state)
     open_with(&attr, PERSEUS_NOT_SUPPORTED, "install libpmix-dev");
 }
 
+static void expect_silence(const struct perseus_attr *attr)
+{
+    struct job_log log;
+    struct prs_bootstrap *bootstrap = NULL;
+    job_log_init(&log);
+    struct prs_log sink = job_log_sink(&log);
+    assert_int_equal(prs_bootstrap_open(attr, &sink, &bootstrap), PERSEUS_OK);
+    assert_int_equal(job_log_warnings(&log), 0);
+    expect_name(bootstrap, "single");
+}
+
 static void an_unknown_launcher_is_worth_a_word(void **state)
 {
     (void)state;
     const struct perseus_attr attr = {0};
+    static const struct {
+        const char *variable, *many, *one, *remedy;
+    } launchers[] = {{"SLURM_STEP_NUM_TASKS", "4", "1", "srun --mpi=pmix"},
+                     {"PMI_SIZE", "2", "1", "speaks PMIx"},
+                     {"OMPI_COMM_WORLD_SIZE", "3", "1", "mpirun"},
+                     {"MV2_COMM_WORLD_SIZE", "16", "1", "speaks PMIx"},
+                     {"JSM_NAMESPACE_SIZE", "6", "1", "unique id"},
+                     {"FLUX_JOB_SIZE", "2", "1", "flux run -o pmi=pmix"},
+                     {"PALS_RANKID", "3", "", "unique id"},
+                     {"ALPS_APP_PE", "1", "", "unique id"},
+                     {"WORLD_SIZE", "8", "1", "unique id"}};
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        char words[64];
+        snprintf(words, sizeof words, "%s=%s", launchers[i].variable, launchers[i].many);
+        setenv(launchers[i].variable, launchers[i].many, 1);
+        expect_name(open_with(&attr, PERSEUS_OK, words), "single");
+        expect_name(open_with(&attr, PERSEUS_OK, launchers[i].remedy), "single");
+        setenv(launchers[i].variable, launchers[i].one, 1);
+        expect_silence(&attr);
+        unsetenv(launchers[i].variable);
+    }
+    /* The first that is found is enough. */
     setenv("SLURM_STEP_NUM_TASKS", "4", 1);
-    expect_name(open_with(&attr, PERSEUS_OK, "SLURM_STEP_NUM_TASKS=4"), "single");
-    setenv("SLURM_STEP_NUM_TASKS", "1", 1);
-    setenv("PMI_SIZE", "2", 1);
-    expect_name(open_with(&attr, PERSEUS_OK, "PMI_SIZE=2"), "single");
+    setenv("PMI_SIZE", "4", 1);
+    struct job_log log;
+    struct prs_bootstrap *bootstrap = NULL;
+    job_log_init(&log);
+    struct prs_log sink = job_log_sink(&log);
+    assert_int_equal(prs_bootstrap_open(&attr, &sink, &bootstrap), PERSEUS_OK);
+    assert_int_equal(job_log_warnings(&log), 1);
+    expect_name(bootstrap, "single");
 }
 
 int main(void)
