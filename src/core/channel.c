@@ -260,7 +260,7 @@ enum perseus_status prs_channel_push(struct prs_channel *channel, const struct p
 
 void prs_channel_attend(struct prs_channel *channel)
 {
-    prs_proxy_thread_wake(channel->thread);
+    prs_proxy_thread_attend(channel->thread);
 }
 
 struct prs_tickets *prs_channel_tickets(const struct prs_channel *channel)

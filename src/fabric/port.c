@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 
 #define PRS_INBOX_ROOM     64
 #define PRS_INBOX_ROOM_MAX 65536 /* then senders wait: memory stays bounded, events are kept */
@@ -27,6 +28,7 @@ struct prs_port {
     pthread_mutex_t inbox_lock;
     struct prs_port_event *inbox; /* a ring; the room is a power of two */
     uint32_t inbox_room, inbox_head, inbox_used;
+    int bell; /* of an owner that sleeps, -1: it does not. Under the inbox lock, too */
 
     pthread_mutex_t words_lock;
 
@@ -55,6 +57,7 @@ enum perseus_status prs_port_create(uint64_t id, struct prs_port **out)
         return PERSEUS_OUT_OF_MEMORY;
     }
     port->id = id;
+    port->bell = -1;
     if (rwlock_init(&port->memory_lock) != 0) {
         goto fail;
     }
@@ -121,6 +124,9 @@ void prs_port_shut(struct prs_port *port)
     pthread_rwlock_wrlock(&port->memory_lock);
     port->is_open = false;
     pthread_rwlock_unlock(&port->memory_lock);
+    pthread_mutex_lock(&port->inbox_lock);
+    port->bell = -1; /* its owner closes it */
+    pthread_mutex_unlock(&port->inbox_lock);
 }
 
 /* Finds a free place, growing the table if there is none. The lock is held for writing. */
@@ -238,6 +244,33 @@ uint32_t prs_port_receive(struct prs_port *port, struct prs_port_event *events, 
     }
     pthread_mutex_unlock(&port->inbox_lock);
     return taken;
+}
+
+/* The lock makes it one or the other: an event is in the inbox before the owner looks there, or its
+ * sender finds the bell. */
+enum perseus_status prs_port_arm(struct prs_port *port, int bell)
+{
+    enum perseus_status status = PERSEUS_OK;
+    pthread_mutex_lock(&port->inbox_lock);
+    if (port->inbox_used > 0) {
+        status = PERSEUS_AGAIN;
+    } else {
+        eventfd_t rings;
+        eventfd_read(bell, &rings); /* of an earlier sleep; does not wait */
+        port->bell = bell;
+    }
+    pthread_mutex_unlock(&port->inbox_lock);
+    return status;
+}
+
+void prs_port_ring(struct prs_port *port)
+{
+    pthread_mutex_lock(&port->inbox_lock);
+    if (port->bell >= 0) {
+        eventfd_write(port->bell, 1);
+        port->bell = -1;
+    }
+    pthread_mutex_unlock(&port->inbox_lock);
 }
 
 void prs_port_lock_words(struct prs_port *port)

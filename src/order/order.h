@@ -177,6 +177,11 @@ enum perseus_status prs_orderer_flush(struct prs_orderer *orderer);
 enum perseus_status prs_orderer_progress(struct prs_orderer *orderer, uint32_t budget,
                                          bool *out_did);
 
+/* Sleeping between calls of progress: fabric.h, wait_fd and arm. wait_fd: -1 where the fabric wakes
+ * nobody; then arm must not be called. */
+int prs_orderer_wait_fd(const struct prs_orderer *orderer);
+enum perseus_status prs_orderer_arm(struct prs_orderer *orderer, uint64_t *out_limit_ns);
+
 uint32_t prs_orderer_vector_max(const struct prs_orderer *orderer);
 enum perseus_ordering prs_orderer_mode(const struct prs_orderer *orderer);
 /* Nothing in flight, parked or draining. */

@@ -95,6 +95,16 @@ enum perseus_status prs_orderer_flush(struct prs_orderer *orderer)
     return status == PERSEUS_AGAIN ? PERSEUS_OK : status; /* the next flush rings it */
 }
 
+int prs_orderer_wait_fd(const struct prs_orderer *orderer)
+{
+    return orderer->caps.wakes ? orderer->ops->wait_fd(orderer->config.endpoint) : -1;
+}
+
+enum perseus_status prs_orderer_arm(struct prs_orderer *orderer, uint64_t *out_limit_ns)
+{
+    return orderer->ops->arm(orderer->config.endpoint, out_limit_ns);
+}
+
 bool prs_orderer_is_idle(const struct prs_orderer *orderer)
 {
     return orderer->epochs.open == 0 && !orderer->stall.active && orderer->quiets_count == 0 &&

@@ -340,3 +340,13 @@ bool prs_proxy_is_idle(const struct prs_proxy *proxy)
     return prs_sources_can_wake(proxy->config.sources) && !threads_wait(proxy) &&
            prs_orderer_is_idle(proxy->config.orderer);
 }
+
+int prs_proxy_wait_fd(const struct prs_proxy *proxy)
+{
+    return prs_orderer_wait_fd(proxy->config.orderer);
+}
+
+enum perseus_status prs_proxy_arm(struct prs_proxy *proxy, uint64_t *out_limit_ns)
+{
+    return prs_orderer_arm(proxy->config.orderer, out_limit_ns);
+}

@@ -42,5 +42,9 @@ bool prs_proxy_may_sleep(const struct prs_proxy *proxy);
 /* The stepping thread: whether nothing is in flight, so that only a new descriptor or an arrival
  * would move it. */
 bool prs_proxy_is_idle(const struct prs_proxy *proxy);
+/* The stepping thread: what to sleep on besides new descriptors, and whether it may do so now
+ * (fabric.h, wait_fd and arm). wait_fd: -1 where nothing wakes; then arm must not be called. */
+int prs_proxy_wait_fd(const struct prs_proxy *proxy);
+enum perseus_status prs_proxy_arm(struct prs_proxy *proxy, uint64_t *out_limit_ns);
 
 #endif

@@ -2,21 +2,22 @@
 #include "proxy/thread.h"
 
 #include <errno.h>
-#include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define PRS_THREAD_TIMER_SLACK_NS 1000 /* the default of 50 us would double a sleep of 50 us */
 
-#define PRS_THREAD_ALIGN 128 /* two cache lines: the adjacent-line prefetcher couples pairs */
+#define PRS_THREAD_IDLE_NAPS 100 /* times sleep_max_us, where arrivals wake */
+#define PRS_THREAD_ALIGN     128 /* two cache lines: the adjacent-line prefetcher couples pairs */
 
 /* On lines of its own: every producer reads `sleeping` at every push, and what the proxy writes
  * must not lie beside it. */
@@ -24,55 +25,87 @@ struct prs_proxy_thread {
     _Alignas(PRS_THREAD_ALIGN) struct prs_proxy *proxy;
     struct prs_backoff backoff;
     pthread_t thread;
-    _Atomic uint32_t sleeping; /* the futex: 1 from just before a sleep until somebody ends it */
+    int door;              /* an eventfd that producers ring */
+    int fabric;            /* what the fabric makes readable, -1: it wakes nobody */
+    _Atomic bool sleeping; /* true from just before a sleep until somebody ends it */
     atomic_bool stop;
     _Atomic enum perseus_status status;
 };
 
-/*
- * No wake-up is lost: here `sleeping` is stored and then the ring's tail read, a producer moves the
- * tail and then reads `sleeping`, all sequentially consistent. So either the producer's descriptor
- * is seen here, or the producer sees that it must wake us. The kernel compares `sleeping` again
- * before it puts the thread to sleep. Work in flight needs polling, so the sleep is bounded anyway.
- */
-static void sleep_until_woken(struct prs_proxy_thread *thread, uint32_t us)
+/* How long the next sleep may last if nothing ends it: deadlines above the fabric need a look at the
+ * clock now and then. Where the fabric wakes nobody, arrivals need looks, too; many PEs share a
+ * laptop's cores, so one with nothing in flight sleeps longer and longer. */
+static uint64_t nap_ns(const struct prs_proxy_thread *thread, uint64_t sleeps)
 {
+    bool is_idle = prs_proxy_is_idle(thread->proxy);
+    uint64_t us = thread->backoff.sleep_us;
+    uint64_t us_max = thread->backoff.sleep_max_us > us ? thread->backoff.sleep_max_us : us;
+    if (thread->fabric >= 0) {
+        return us_max * (is_idle ? 1000 * PRS_THREAD_IDLE_NAPS : 1000);
+    }
+    if (is_idle) {
+        us <<= sleeps < 20 ? sleeps : 20;
+    }
+    return 1000 * (us < us_max ? us : us_max);
+}
+
+/*
+ * Sleeps until a producer or the fabric has something to do, for `limit_ns` at most. No wake-up is
+ * lost:
+ *
+ * From producers. Here `sleeping` is stored and then the ring's tail read (prs_proxy_may_sleep); a
+ * producer moves the tail and then reads `sleeping`; all sequentially consistent. So either its
+ * descriptor is seen here, or it sees that it must ring. The ring is a counter of the kernel's: it
+ * stays readable until it is read, whether it came before poll(2) or during it. It is read only
+ * after the sleep, and before the ring is looked at again.
+ *
+ * From the fabric. Whatever comes after prs_proxy_arm has answered OK makes the descriptor
+ * readable; whatever came before, its own look has moved, or it answers AGAIN.
+ */
+static enum perseus_status sleep_until_woken(struct prs_proxy_thread *thread, uint64_t limit_ns)
+{
+    enum perseus_status armed = PERSEUS_OK;
+    if (thread->fabric >= 0) {
+        uint64_t fabric_limit_ns = UINT64_MAX;
+        armed = prs_proxy_arm(thread->proxy, &fabric_limit_ns);
+        limit_ns = fabric_limit_ns < limit_ns ? fabric_limit_ns : limit_ns;
+    }
+    if (armed != PERSEUS_OK) {
+        return armed == PERSEUS_AGAIN ? PERSEUS_OK : armed;
+    }
     /* With prs_proxy_thread_wake. */
-    atomic_store_explicit(&thread->sleeping, 1, memory_order_seq_cst);
+    atomic_store_explicit(&thread->sleeping, true, memory_order_seq_cst);
     /* Sequentially consistent: with prs_proxy_thread_stop. */
     if (prs_proxy_may_sleep(thread->proxy) &&
         !atomic_load_explicit(&thread->stop, memory_order_seq_cst)) {
-        struct timespec limit = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000L};
-        syscall(SYS_futex, &thread->sleeping, FUTEX_WAIT_PRIVATE, 1, &limit, NULL, 0);
+        struct pollfd watched[] = {{.fd = thread->door, .events = POLLIN},
+                                   {.fd = thread->fabric, .events = POLLIN}};
+        const struct timespec limit = {.tv_sec = (time_t)(limit_ns / 1000000000u),
+                                       .tv_nsec = (long)(limit_ns % 1000000000u)};
+        ppoll(watched, 2, &limit, NULL); /* one of -1 is not watched */
     } else {
         sched_yield(); /* a GPU's descriptors come without a wake-up */
     }
-    atomic_store_explicit(&thread->sleeping, 0, memory_order_relaxed);
-}
-
-/* Many PEs share a laptop's cores: one with nothing in flight sleeps longer and longer. */
-static uint32_t sleep_us_after(const struct prs_proxy_thread *thread, uint64_t sleeps)
-{
-    uint64_t us = thread->backoff.sleep_us;
-    if (!prs_proxy_is_idle(thread->proxy) || thread->backoff.sleep_max_us <= us) {
-        return (uint32_t)us;
+    /* Still set: nobody rang. */
+    if (!atomic_exchange_explicit(&thread->sleeping, false, memory_order_relaxed)) {
+        eventfd_t rings;
+        eventfd_read(thread->door,
+                     &rings); /* one still on its way ends the next sleep, for nothing */
     }
-    us <<= sleeps < 20 ? sleeps : 20;
-    return us < thread->backoff.sleep_max_us ? (uint32_t)us : thread->backoff.sleep_max_us;
+    return PERSEUS_OK;
 }
 
-static void back_off(struct prs_proxy_thread *thread, uint64_t idle_steps)
+static enum perseus_status back_off(struct prs_proxy_thread *thread, uint64_t idle_steps)
 {
     uint64_t awake_steps = (uint64_t)thread->backoff.spin_steps + thread->backoff.yield_steps;
     if (idle_steps <= thread->backoff.spin_steps) {
-        return; /* polling the fabric is pause enough */
+        return PERSEUS_OK; /* polling the fabric is pause enough */
     }
     if (idle_steps <= awake_steps || thread->backoff.sleep_us == 0) {
         sched_yield();
-        return;
+        return PERSEUS_OK;
     }
-    uint64_t sleeps = idle_steps - awake_steps - 1;
-    sleep_until_woken(thread, sleep_us_after(thread, sleeps));
+    return sleep_until_woken(thread, nap_ns(thread, idle_steps - awake_steps - 1));
 }
 
 static void *run(void *context)
@@ -81,15 +114,12 @@ static void *run(void *context)
     prctl(PR_SET_TIMERSLACK, PRS_THREAD_TIMER_SLACK_NS, 0, 0, 0);
     enum perseus_status status = PERSEUS_OK;
     uint64_t idle_steps = 0;
-    while (!atomic_load_explicit(&thread->stop, memory_order_relaxed)) {
+    while (status == PERSEUS_OK && !atomic_load_explicit(&thread->stop, memory_order_relaxed)) {
         bool did = false;
         status = prs_proxy_step(thread->proxy, &did);
-        if (status != PERSEUS_OK) {
-            break;
-        }
         idle_steps = did ? 0 : idle_steps + 1;
-        if (!did) {
-            back_off(thread, idle_steps);
+        if (status == PERSEUS_OK && !did) {
+            status = back_off(thread, idle_steps);
         }
     }
     /* Release: with prs_proxy_thread_status; the proxy is at rest. */
@@ -140,9 +170,20 @@ enum perseus_status prs_proxy_thread_start(struct prs_proxy *proxy,
     if (thread == NULL) {
         return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory to start the proxy thread");
     }
-    *thread = (struct prs_proxy_thread){.proxy = proxy, .backoff = *backoff};
+    *thread = (struct prs_proxy_thread){.proxy = proxy,
+                                        .backoff = *backoff,
+                                        .door = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+                                        .fabric = prs_proxy_wait_fd(proxy)};
+    if (thread->door < 0) {
+        free(thread);
+        return prs_fail(log, PERSEUS_LIMIT,
+                        "no file descriptor for the proxy thread to sleep on: %s; allow more "
+                        "(ulimit -n)",
+                        strerror(errno));
+    }
     enum perseus_status status = launch(thread, log);
     if (status != PERSEUS_OK) {
+        close(thread->door);
         free(thread);
         return status;
     }
@@ -159,18 +200,26 @@ void prs_proxy_thread_stop(struct prs_proxy_thread *thread)
     atomic_store_explicit(&thread->stop, true, memory_order_seq_cst);
     prs_proxy_thread_wake(thread);
     pthread_join(thread->thread, NULL);
+    close(thread->door);
     free(thread);
 }
 
 void prs_proxy_thread_wake(struct prs_proxy_thread *thread)
 {
     /* Sequentially consistent, and a plain load on x86: with sleep_until_woken. */
-    if (atomic_load_explicit(&thread->sleeping, memory_order_seq_cst) == 0) {
+    if (!atomic_load_explicit(&thread->sleeping, memory_order_seq_cst)) {
         return;
     }
     /* One of several producers makes the system call. */
-    if (atomic_exchange_explicit(&thread->sleeping, 0, memory_order_relaxed) != 0) {
-        syscall(SYS_futex, &thread->sleeping, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    if (atomic_exchange_explicit(&thread->sleeping, false, memory_order_relaxed)) {
+        eventfd_write(thread->door, 1);
+    }
+}
+
+void prs_proxy_thread_attend(struct prs_proxy_thread *thread)
+{
+    if (thread->fabric < 0) {
+        prs_proxy_thread_wake(thread);
     }
 }
 

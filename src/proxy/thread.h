@@ -8,6 +8,8 @@
 
 struct prs_proxy_thread;
 
+/* sleep_us: 0, the thread never sleeps. Where the fabric wakes sleepers (caps.wakes) a sleep lasts
+ * until something comes, or sleep_max_us, or with nothing in flight a hundred times as long. */
 struct prs_backoff {
     uint32_t spin_steps, yield_steps;
     uint32_t sleep_us;     /* a sleep while work is in flight, and the first one of an idle proxy */
@@ -21,9 +23,12 @@ enum perseus_status prs_proxy_thread_start(struct prs_proxy *proxy,
                                            struct prs_proxy_thread **out);
 /* Stops after the current step and joins. NULL allowed. */
 void prs_proxy_thread_stop(struct prs_proxy_thread *thread);
-/* Producers call it after a push, and whoever waits for a signal while it waits, so that a sleeping
- * proxy wakes at once. Cheap when it does not sleep. */
+/* Producers call it after a push, so that a sleeping proxy wakes at once. Cheap when it does not
+ * sleep. */
 void prs_proxy_thread_wake(struct prs_proxy_thread *thread);
+/* Whoever waits for an arrival calls it while it waits: where nothing wakes the proxy, it looks
+ * now, however long it meant to sleep. */
+void prs_proxy_thread_attend(struct prs_proxy_thread *thread);
 /* The error that ended the loop, or OK while it runs. */
 enum perseus_status prs_proxy_thread_status(const struct prs_proxy_thread *thread);
 

@@ -26,7 +26,8 @@ static void run_job(void **state)
 int main(int argc, char **argv)
 {
     static const struct contract_case *const groups[] = {contract_post_cases, contract_data_cases,
-                                                         contract_order_cases, contract_loss_cases};
+                                                         contract_order_cases, contract_loss_cases,
+                                                         contract_wake_cases};
     static struct job jobs[TESTS_MAX];
     static struct CMUnitTest tests[TESTS_MAX];
     size_t n = 0;

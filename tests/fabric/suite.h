@@ -15,5 +15,6 @@ extern const struct contract_case contract_post_cases[];
 extern const struct contract_case contract_data_cases[];
 extern const struct contract_case contract_order_cases[];
 extern const struct contract_case contract_loss_cases[];
+extern const struct contract_case contract_wake_cases[];
 
 #endif

@@ -65,6 +65,10 @@ struct prs_op world_atomic(const struct world *world, uint32_t from, uint32_t to
 enum perseus_status world_try(struct world *world, uint32_t from, const struct prs_op *op);
 /* The same, and it must be OK. */
 void world_post(struct world *world, uint32_t from, const struct prs_op *op);
+/* Fails the test when it has taken too long; loops that do not call world_step call it. */
+void world_check_time(const struct world *world);
+/* Polls one PE once; returns how many events it took. */
+uint32_t world_poll(struct world *world, uint32_t index);
 /* Polls every PE once, each for at most events_per_poll events. */
 void world_step(struct world *world);
 /* Until every tracked operation of every PE has completed. */

@@ -2,6 +2,7 @@
 #include "proxy/fake_orderer.h"
 
 #include <string.h>
+#include <sys/eventfd.h>
 
 static void fake_take_token(struct prs_orderer *orderer, uint32_t token)
 {
@@ -81,6 +82,7 @@ enum perseus_status prs_orderer_progress(struct prs_orderer *orderer, uint32_t b
         return orderer->progress_answer;
     }
     *out_did = orderer->n_tokens > 0;
+    atomic_store(&orderer->arrived, atomic_load(&orderer->arrivals)); /* plain bytes: not told */
     for (uint32_t i = 0; i < orderer->n_tokens; i++) {
         orderer->complete(orderer->context, orderer->tokens[i], orderer->completion,
                           orderer->result);
@@ -97,4 +99,34 @@ uint32_t prs_orderer_vector_max(const struct prs_orderer *orderer)
 bool prs_orderer_is_idle(const struct prs_orderer *orderer)
 {
     return atomic_load_explicit(&orderer->idle, memory_order_relaxed);
+}
+
+int prs_orderer_wait_fd(const struct prs_orderer *orderer)
+{
+    return orderer->wait_fd;
+}
+
+static void fake_interrupt(struct prs_orderer *orderer)
+{
+    if (orderer->in_arm != NULL) {
+        orderer->in_arm(orderer->in_arm_context);
+    }
+}
+
+enum perseus_status prs_orderer_arm(struct prs_orderer *orderer, uint64_t *out_limit_ns)
+{
+    eventfd_t told;
+    bool late = orderer->arms_too_late;
+    *out_limit_ns = UINT64_MAX;
+    if (!late) {
+        eventfd_read(orderer->wait_fd, &told);
+    }
+    fake_interrupt(orderer);
+    /* Sequentially consistent, like everything here that has no other comment. */
+    bool is_there = atomic_load(&orderer->arrivals) != atomic_load(&orderer->arrived);
+    fake_interrupt(orderer);
+    if (late) {
+        eventfd_read(orderer->wait_fd, &told);
+    }
+    return is_there ? PERSEUS_AGAIN : PERSEUS_OK;
 }

@@ -57,6 +57,7 @@ struct rig *rig_create(uint32_t slots, uint32_t batch)
     assert_int_equal(prs_sources_create(rig->ring, rig->tickets, &rig->sources), PERSEUS_OK);
     rig->log = (struct prs_log){.fn = rig_log, .user = rig, .pe = -1};
     rig->orderer->vector_max = FAKE_VALUES_MAX;
+    rig->orderer->wait_fd = -1;
     rig->orderer->complete = prs_sources_complete;
     rig->orderer->context = rig->sources;
     const struct prs_proxy_config config = {.sources = rig->sources,

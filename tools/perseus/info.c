@@ -108,7 +108,7 @@ static bool print_entries(const struct info *info)
         {"fabric", PRS_ALIGN_LEFT},     {"provider", PRS_ALIGN_LEFT},
         {"order", PRS_ALIGN_LEFT},      {"fence", PRS_ALIGN_LEFT},
         {"completion", PRS_ALIGN_LEFT}, {"immediate bits", PRS_ALIGN_RIGHT},
-        {"auto picks", PRS_ALIGN_LEFT},
+        {"woken by", PRS_ALIGN_LEFT},   {"auto picks", PRS_ALIGN_LEFT},
     };
     struct prs_table *table = prs_table_create(columns, sizeof columns / sizeof columns[0]);
     if (table == NULL) {
@@ -125,6 +125,7 @@ static bool print_entries(const struct info *info)
         prs_table_cell(table, "%s", probe->caps.fence_word);
         prs_table_cell(table, "%s", probe->caps.completion_word);
         prs_table_cell(table, "%u", probe->caps.immediate_bits);
+        prs_table_cell(table, "%s", probe->caps.wake_word);
         prs_table_cell(table, "%s", auto_name(probe));
     }
     printf("What each fabric granted here:\n\n");
@@ -179,15 +180,15 @@ static json_t *granted_json(const struct prs_caps *caps)
                                          [PRS_FENCE_PEER] = "peer",
                                          [PRS_FENCE_ENDPOINT] = "endpoint"};
     return json_pack(
-        "{s:{s:b, s:b, s:b, s:b}, s:s, s:s, s:I, s:I, s:I, s:b, s:b, s:I}", "order", "put_put",
+        "{s:{s:b, s:b, s:b, s:b}, s:s, s:s, s:I, s:I, s:I, s:b, s:b, s:b, s:I}", "order", "put_put",
         !!(caps->order & PRS_ORDER_PUT_PUT), "put_set", !!(caps->order & PRS_ORDER_PUT_SET),
         "put_atomic", !!(caps->order & PRS_ORDER_PUT_ATOMIC), "set_set",
         !!(caps->order & PRS_ORDER_SET_SET), "fence", scopes[caps->fence_scope], "completion",
         caps->completion == PRS_COMPLETION_DELIVERED ? "delivered" : "transmitted",
         "immediate_bits", (json_int_t)caps->immediate_bits, "inline_bytes",
         (json_int_t)caps->inline_bytes, "inflight_max", (json_int_t)caps->inflight_max, "batching",
-        caps->batching, "target_must_progress", caps->target_must_progress, "numa_node",
-        (json_int_t)caps->numa_node);
+        caps->batching, "target_must_progress", caps->target_must_progress, "wakes", caps->wakes,
+        "numa_node", (json_int_t)caps->numa_node);
 }
 
 static json_t *entry_json(const struct entry *entry)

@@ -347,3 +347,46 @@ enum perseus_status prs_faulty_poll(struct prs_endpoint *endpoint, struct prs_ev
     *out_n = reported + kept;
     return PERSEUS_OK;
 }
+
+/* ---- sleeping ---- */
+
+int prs_faulty_wait_fd(struct prs_endpoint *endpoint)
+{
+    struct prs_endpoint *inside = ((struct prs_faulty_endpoint *)endpoint)->inside;
+    return inside->ops->wait_fd(inside);
+}
+
+/* Time until the first of a list that waits for time; what is inside waits for the inside. One that
+ * is due and still here waits for others of its kind, or for luck: it is looked at again soon. */
+static uint64_t next_due_ns(const struct prs_faulty_op *first, bool is_done, uint64_t now_ns)
+{
+    uint64_t next_ns = UINT64_MAX;
+    for (const struct prs_faulty_op *queued = first; queued != NULL; queued = queued->next) {
+        if (queued->is_inside && !is_done) {
+            continue;
+        }
+        uint64_t left_ns = queued->due_ns > now_ns ? queued->due_ns - now_ns : 0;
+        left_ns = left_ns > PRS_FAULTY_RETRY_NS ? left_ns : PRS_FAULTY_RETRY_NS;
+        next_ns = left_ns < next_ns ? left_ns : next_ns;
+    }
+    return next_ns;
+}
+
+enum perseus_status prs_faulty_arm(struct prs_endpoint *endpoint, uint64_t *out_limit_ns)
+{
+    struct prs_faulty_endpoint *self = (struct prs_faulty_endpoint *)endpoint;
+    if (self->needs_flush || self->has_failed_peer) {
+        return PERSEUS_AGAIN;
+    }
+    enum perseus_status status = self->inside->ops->arm(self->inside, out_limit_ns);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    uint64_t now_ns = prs_clock_now_ns(&self->fabric->clock);
+    uint64_t due_ns[] = {next_due_ns(self->open.first, false, now_ns),
+                         next_due_ns(self->done.first, true, now_ns)};
+    for (int i = 0; i < 2; i++) {
+        *out_limit_ns = due_ns[i] < *out_limit_ns ? due_ns[i] : *out_limit_ns;
+    }
+    return PERSEUS_OK;
+}

@@ -67,6 +67,8 @@ static const struct prs_fabric_ops prs_faulty_ops = {
     .post = prs_faulty_post,
     .flush = prs_faulty_flush,
     .poll = prs_faulty_poll,
+    .wait_fd = prs_faulty_wait_fd,
+    .arm = prs_faulty_arm,
 };
 
 enum perseus_status prs_faulty_wrap(struct prs_fabric *inside,

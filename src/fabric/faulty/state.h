@@ -19,6 +19,7 @@
 
 #define PRS_FAULTY_INLINE_BYTES 128
 #define PRS_FAULTY_INFLIGHT     1024
+#define PRS_FAULTY_RETRY_NS     50000
 
 struct prs_faulty_fabric {
     struct prs_fabric base;
@@ -103,5 +104,7 @@ enum perseus_status prs_faulty_post(struct prs_endpoint *endpoint, const struct 
 enum perseus_status prs_faulty_flush(struct prs_endpoint *endpoint);
 enum perseus_status prs_faulty_poll(struct prs_endpoint *endpoint, struct prs_event *events,
                                     uint32_t n, uint32_t *out_n);
+int prs_faulty_wait_fd(struct prs_endpoint *endpoint);
+enum perseus_status prs_faulty_arm(struct prs_endpoint *endpoint, uint64_t *out_limit_ns);
 
 #endif

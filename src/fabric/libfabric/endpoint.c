@@ -49,7 +49,7 @@ static int endpoint_make(struct prs_lf_endpoint *endpoint, struct prs_lf_fabric 
     struct fi_cq_attr cq = {
         .size = fabric->base.caps.inflight_max + info->rx_attr->size,
         .format = FI_CQ_FORMAT_DATA,
-        .wait_obj = FI_WAIT_NONE,
+        .wait_obj = fabric->base.caps.wakes ? FI_WAIT_FD : FI_WAIT_NONE,
     };
     int error = fi_endpoint(fabric->domain, info, &endpoint->ep, NULL);
     error = error == 0 ? fi_av_open(fabric->domain, &av, &endpoint->av, NULL) : error;

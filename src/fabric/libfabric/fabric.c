@@ -63,6 +63,7 @@ static enum perseus_status fabric_fill(struct prs_lf_fabric *fabric,
                         fabric->base.caps.provider);
     }
     prs_lf_caps_atomics(fabric->info, fabric->domain, &fabric->base.caps);
+    prs_lf_wake_find(fabric);
     return PERSEUS_OK;
 }
 
@@ -104,4 +105,6 @@ const struct prs_fabric_ops prs_libfabric_ops = {
     .post = prs_lf_post,
     .flush = prs_lf_flush,
     .poll = prs_lf_poll,
+    .wait_fd = prs_lf_wait_fd,
+    .arm = prs_lf_arm,
 };

@@ -151,6 +151,12 @@ enum perseus_status prs_lf_post(struct prs_endpoint *endpoint, const struct prs_
 enum perseus_status prs_lf_flush(struct prs_endpoint *endpoint);
 const char *prs_lf_op_name(uint8_t kind);
 
+/* wake.c */
+/* Whether endpoints have something to sleep on; fills caps.wakes and its word. */
+void prs_lf_wake_find(struct prs_lf_fabric *fabric);
+int prs_lf_wait_fd(struct prs_endpoint *endpoint);
+enum perseus_status prs_lf_arm(struct prs_endpoint *endpoint, uint64_t *out_limit_ns);
+
 /* poll.c */
 enum perseus_status prs_lf_poll(struct prs_endpoint *endpoint, struct prs_event *events, uint32_t n,
                                 uint32_t *out_n);

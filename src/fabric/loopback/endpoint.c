@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "fabric/loopback/loopback.h"
 
@@ -15,6 +18,13 @@ enum perseus_status prs_loopback_endpoint_open(struct prs_fabric *fabric, struct
     struct prs_loopback_endpoint *self = calloc(1, sizeof *self);
     if (self == NULL) {
         return prs_fail(owner->log, PERSEUS_OUT_OF_MEMORY, "no memory for a loopback endpoint");
+    }
+    self->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (self->bell < 0) {
+        free(self);
+        return prs_fail(owner->log, PERSEUS_LIMIT,
+                        "no file descriptor for a loopback endpoint: %s; allow more (ulimit -n)",
+                        strerror(errno));
     }
     self->base.ops = &prs_loopback_ops;
     self->base.fabric = fabric;
@@ -48,6 +58,7 @@ void prs_loopback_endpoint_close(struct prs_endpoint *endpoint)
         free(self->peers[i]);
     }
     free(self->peers);
+    close(self->bell);
     free(self);
 }
 

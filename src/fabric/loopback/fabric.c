@@ -43,6 +43,7 @@ static struct prs_caps loopback_caps(const struct prs_fabric_config *config)
         .inflight_max = PRS_LOOPBACK_INFLIGHT,
         .batching = true,
         .memory_kinds = PRS_MEMORY_HOST,
+        .wakes = true,
         .source_needs_region = true,
         .lanes_max = PRS_LOOPBACK_LANES,
         .numa_node = -1,
@@ -52,6 +53,7 @@ static struct prs_caps loopback_caps(const struct prs_fabric_config *config)
     snprintf(caps.fence_word, sizeof caps.fence_word, "%s", has_fence ? "lane queue" : "none");
     snprintf(caps.completion_word, sizeof caps.completion_word, "%s",
              delivers ? "delivered" : "transmitted");
+    snprintf(caps.wake_word, sizeof caps.wake_word, "whoever moves data here");
     snprintf(caps.immediate_word, sizeof caps.immediate_word, "%u bits", bits);
     return caps;
 }
@@ -166,4 +168,6 @@ const struct prs_fabric_ops prs_loopback_ops = {
     .post = prs_loopback_post,
     .flush = prs_loopback_flush,
     .poll = prs_loopback_poll,
+    .wait_fd = prs_loopback_wait_fd,
+    .arm = prs_loopback_arm,
 };

@@ -22,6 +22,7 @@
 #define PRS_LOOPBACK_LANES        4
 #define PRS_LOOPBACK_INLINE_BYTES 128
 #define PRS_LOOPBACK_INFLIGHT     256
+#define PRS_LOOPBACK_RETRY_NS     50000
 #define PRS_LOOPBACK_ENDPOINT_MAX 65536 /* bytes; a simulator holds thousands of endpoints */
 
 extern const struct prs_fabric_ops prs_loopback_ops;
@@ -77,6 +78,7 @@ struct prs_loopback_endpoint {
     struct prs_loopback_fabric *fabric;
     struct prs_loopback_peer **peers;
     uint32_t n_peers, peers_room;
+    int bell;          /* an eventfd: what a sleeping owner waits for */
     bool events_first; /* alternates, so that neither kind of event starves the other */
     uint64_t posted;   /* operations so far */
     uint64_t rung;     /* those numbered up to here may be executed: the doorbell */
@@ -108,6 +110,8 @@ enum perseus_status prs_loopback_post(struct prs_endpoint *endpoint, const struc
 enum perseus_status prs_loopback_flush(struct prs_endpoint *endpoint);
 enum perseus_status prs_loopback_poll(struct prs_endpoint *endpoint, struct prs_event *events,
                                       uint32_t n, uint32_t *out_n);
+int prs_loopback_wait_fd(struct prs_endpoint *endpoint);
+enum perseus_status prs_loopback_arm(struct prs_endpoint *endpoint, uint64_t *out_limit_ns);
 
 /* copy.c: carries out an operation on `target`, the first byte that it names. */
 void prs_loopback_move(const struct prs_loopback_op *queued, unsigned char *target,

@@ -125,6 +125,7 @@ static enum perseus_status execute(struct prs_loopback_endpoint *self,
         status = prs_port_send(peer->port, event);
     }
     prs_port_leave(peer->port);
+    prs_port_ring(peer->port);
     return status;
 }
 
@@ -218,4 +219,18 @@ enum perseus_status prs_loopback_poll(struct prs_endpoint *endpoint, struct prs_
     }
     *out_n = filled;
     return PERSEUS_OK;
+}
+
+int prs_loopback_wait_fd(struct prs_endpoint *endpoint)
+{
+    return ((struct prs_loopback_endpoint *)endpoint)->bell;
+}
+
+enum perseus_status prs_loopback_arm(struct prs_endpoint *endpoint, uint64_t *out_limit_ns)
+{
+    struct prs_loopback_endpoint *self = (struct prs_loopback_endpoint *)endpoint;
+    /* What is left of our own after a poll waits for a doorbell, or for room in a full inbox, which
+     * tells nobody when it has some. */
+    *out_limit_ns = self->busy_first != NULL ? PRS_LOOPBACK_RETRY_NS : UINT64_MAX;
+    return self->fabric->first == self ? prs_port_arm(self->fabric->port, self->bell) : PERSEUS_OK;
 }

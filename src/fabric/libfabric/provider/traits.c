@@ -14,8 +14,9 @@ static const struct {
     {"efa", PRS_LF_HAS_DOORBELL},
     {"efa-direct", PRS_LF_HAS_DOORBELL},
     {"shm", PRS_LF_REFUSES_EMPTY | PRS_LF_SPOILS_ATOMICS | PRS_LF_RETURNS_IN_LINE},
+    {"tcp;ofi_rxm", PRS_LF_SPLITS_WORDS | PRS_LF_WAKES_FOR_ALL},
     {"tcp", PRS_LF_SPLITS_WORDS},
-    {"net", PRS_LF_SPLITS_WORDS},
+    {"net", PRS_LF_SPLITS_WORDS | PRS_LF_WAKES_FOR_EVER},
     {"udp;ofi_rxd", PRS_LF_BREAKS_FETCHES},
 };
 

@@ -31,7 +31,12 @@ enum prs_lf_trait {
     PRS_LF_RETURNS_IN_LINE = 128,
     /* FI_FENCE waits for every peer, but holds only its own: what is posted later to others passes
      * it. So it keeps the promise of a peer's fence and has the cost of an endpoint's. */
-    PRS_LF_FENCES_SLOWLY = 256
+    PRS_LF_FENCES_SLOWLY = 256,
+    /* FI_WAIT_FD tells of everything that poll would move: bytes of plain writes, room to send,
+     * connections. */
+    PRS_LF_WAKES_FOR_ALL = 512,
+    /* What FI_WAIT_FD gives stays readable once it has been: fi_trywait does not reset it. */
+    PRS_LF_WAKES_FOR_EVER = 1024
 };
 
 /* Bits of enum prs_lf_trait. */
