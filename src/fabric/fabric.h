@@ -180,7 +180,8 @@ enum prs_ungrant {
     PRS_UNGRANT_DELIVERED = 4,
     PRS_UNGRANT_ATOMICS = 8,
     PRS_UNGRANT_COHERENT = 16,
-    PRS_UNGRANT_WIDE_IMMEDIATE = 32 /* 32 bits instead of 64 */
+    PRS_UNGRANT_WIDE_IMMEDIATE = 32, /* 32 bits instead of 64 */
+    PRS_UNGRANT_WHOLE_SIGNALS = 64   /* says that signals tear */
 };
 
 struct prs_fabric;

@@ -12,7 +12,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#define SEEDS_DEFAULT 60
+#define SEEDS_DEFAULT 30
 
 struct grant {
     const char *name;
@@ -28,6 +28,8 @@ static const struct grant grants[] = {
     {"unordered, no immediates", PRS_ORDER_EVERY_PAIR, PRS_UNGRANT_IMMEDIATE},
     {"ordered writes, unordered atomics", PRS_ORDER_PUT_ATOMIC, PRS_UNGRANT_FENCE},
     {"ordered, atomics not coherent with the CPU", 0, PRS_UNGRANT_COHERENT},
+    {"ordered, words tear", 0, PRS_UNGRANT_WHOLE_SIGNALS | PRS_UNGRANT_FENCE},
+    {"unordered, words tear", PRS_ORDER_EVERY_PAIR, PRS_UNGRANT_WHOLE_SIGNALS},
     {"fence flag, completions only transmitted, no immediates, no atomics", PRS_ORDER_EVERY_PAIR,
      PRS_UNGRANT_DELIVERED | PRS_UNGRANT_IMMEDIATE | PRS_UNGRANT_ATOMICS},
 };
@@ -52,14 +54,18 @@ static void run_case(const struct world_case *what, uint32_t *cases)
         char why[256];
         const char *bad = world_run(what, seed, why, sizeof why);
         if (bad != NULL) {
-            fail_msg("%s, %s, %s: %s; reproduce with PERSEUS_TEST_SEED=%llu", what->name,
-                     perseus_ordering_name(what->ordering), style_names[what->style], bad,
+            fail_msg("%s, %s, %s%s%s%s: %s; reproduce with PERSEUS_TEST_SEED=%llu", what->name,
+                     perseus_ordering_name(what->ordering), style_names[what->style],
+                     what->small_pools ? ", small pools" : "", what->loses ? ", loss" : "",
+                     what->no_immediate_signal ? ", nothing rides" : "", bad,
                      (unsigned long long)seed);
         }
     }
     ++*cases;
 }
 
+/* Every kind of fabric, every style; then everything that can run out at its minimum, signals in
+ * records of their own, and a loss. */
 static void run_mode(enum perseus_ordering ordering)
 {
     uint32_t cases = 0;
@@ -71,13 +77,18 @@ static void run_mode(enum perseus_ordering ordering)
                                       .unordered_mask = grants[g].unordered,
                                       .ungranted_mask = grants[g].ungranted};
             run_case(&what, &cases);
+            what.small_pools = true;
+            run_case(&what, &cases);
             what.no_immediate_signal = true;
-            if (ordering == PERSEUS_ORDERING_COUNTED) {
-                run_case(&what, &cases);
-            }
+            run_case(&what, &cases);
+            what.small_pools = false;
+            what.loses = true;
+            run_case(&what, &cases);
+            what.no_immediate_signal = false;
+            run_case(&what, &cases);
         }
     }
-    assert_true(cases >= 6); /* every mode is kept by at least two kinds of fabric */
+    assert_true(cases >= 30); /* every mode is kept by at least two kinds of fabric */
 }
 
 static void test_drain(void **state)

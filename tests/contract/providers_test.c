@@ -29,14 +29,15 @@ static void run_provider(const char *provider)
             continue;
         }
         modes++;
-        for (uint64_t run = 0; run < count * 3; run++) {
+        for (uint64_t run = 0; run < count * 6; run++) { /* styles, with and without room */
             char why[256];
             what.style = (enum program_style)(run % 3);
-            uint64_t seed = first + run / 3;
+            what.small_pools = run / 3 % 2 != 0;
+            uint64_t seed = first + run / 6;
             if (world_run(&what, seed, why, sizeof why) != NULL) {
-                fail_msg("%s, %s, style %d: %s; reproduce with PERSEUS_TEST_SEED=%llu", provider,
-                         perseus_ordering_name(what.ordering), (int)what.style, why,
-                         (unsigned long long)seed);
+                fail_msg("%s, %s, style %d%s: %s; reproduce with PERSEUS_TEST_SEED=%llu", provider,
+                         perseus_ordering_name(what.ordering), (int)what.style,
+                         what.small_pools ? ", small pools" : "", why, (unsigned long long)seed);
             }
         }
     }

@@ -18,6 +18,12 @@
 #define REAL_NS_MAX 60000000000u
 #define TOKENS_MAX  (PROGRAM_STEPS_MAX + 1)
 #define QUIET_TOKEN PROGRAM_STEPS_MAX
+#define DEADLINE_NS 100000 /* of the world's clock: a thousand turns */
+
+static const struct prs_order_pools smallest = {
+    .operations = 2, .tokens = 1, .quiets = 1, .stages = 1, .replies = 1};
+
+#define LOSSES 60 /* the failing operation is one of the first so many */
 
 struct world_pe {
     struct world *world;
@@ -107,6 +113,9 @@ static enum perseus_status build_pe(struct world *world, uint32_t index, uint64_
         .jitter_ns = 400,
         .reorder = true,
         .again_probability = 0.2};
+    if (world->what->loses && index == seed % WORLD_PES) {
+        adversary.fail_nth = 1 + seed / WORLD_PES % LOSSES;
+    }
     pe->world = world;
     enum perseus_status status = open_fabric(world->what, clock, &adversary, &pe->fabric);
     struct prs_endpoint *endpoint = NULL;
@@ -116,15 +125,18 @@ static enum perseus_status build_pe(struct world *world, uint32_t index, uint64_
     if (status != PERSEUS_OK) {
         return status;
     }
-    struct prs_orderer_config config = {.endpoint = endpoint,
-                                        .ordering = world->what->ordering,
-                                        .self = index,
-                                        .n_peers = WORLD_PES,
-                                        .parked_max = 8,
-                                        .immediate_signal = !world->what->no_immediate_signal,
-                                        .complete = on_complete,
-                                        .context = pe,
-                                        .clock = clock};
+    struct prs_orderer_config config = {
+        .endpoint = endpoint,
+        .ordering = world->what->ordering,
+        .self = index,
+        .n_peers = WORLD_PES,
+        .parked_max = world->what->small_pools ? 2 : 8,
+        .pools = world->what->small_pools ? smallest : (struct prs_order_pools){0},
+        .timeout_ns = world->what->loses ? DEADLINE_NS : 0,
+        .immediate_signal = !world->what->no_immediate_signal,
+        .complete = on_complete,
+        .context = pe,
+        .clock = clock};
     status = world->what->mode != NULL
                  ? prs_orderer_create_with_mode(&config, world->what->mode, &pe->orderer)
                  : prs_orderer_create(&config, &pe->orderer);
@@ -235,13 +247,25 @@ static enum perseus_status submit_next(struct world_pe *pe)
     return prs_orderer_submit(pe->orderer, &request);
 }
 
+/* A step toward a peer that has failed is refused, and over. */
+static enum perseus_status take_step(struct world *world, struct world_pe *pe)
+{
+    enum perseus_status status = submit_next(pe);
+    if (world->what->loses && status != PERSEUS_OK && status != PERSEUS_AGAIN) {
+        pe->done[pe->next_step] = true;
+        pe->status[pe->next_step] = status;
+        status = PERSEUS_OK;
+    }
+    pe->next_step += status == PERSEUS_OK;
+    return status;
+}
+
 static const char *advance_program(struct world *world, struct world_pe *pe)
 {
     enum perseus_status status = PERSEUS_OK;
     uint32_t burst = 1 + prs_rng_below(&world->rng, 8);
     while (status == PERSEUS_OK && pe->next_step < pe->program.count && burst-- > 0) {
-        status = submit_next(pe);
-        pe->next_step += status == PERSEUS_OK;
+        status = take_step(world, pe);
     }
     if (status == PERSEUS_OK && pe->next_step == pe->program.count && !pe->quiet_asked) {
         status = prs_orderer_quiet(pe->orderer, PRS_ORDER_ALL_PEERS, QUIET_TOKEN);
@@ -278,9 +302,13 @@ static const char *check_around(struct world *world, uint32_t index)
 
 static const char *check_quiet(struct world *world, struct world_pe *pe)
 {
+    bool whole = pe->status[QUIET_TOKEN] == PERSEUS_OK;
+    if (!whole && !world->what->loses) {
+        return broken(world, "quiet failed", pe->program.self, 0, 0);
+    }
     for (uint32_t target = 0; target < WORLD_PES; target++) {
         uint32_t step;
-        if (target == pe->program.self) {
+        if (target == pe->program.self || !whole) {
             continue;
         }
         const char *bad = program_check_final(
@@ -294,11 +322,11 @@ static const char *check_quiet(struct world *world, struct world_pe *pe)
         if (step->kind == STEP_FENCE || step->kind == STEP_FENCE_ALL) {
             continue;
         }
-        if (!pe->done[i] || pe->status[i] != PERSEUS_OK) {
+        if (!pe->done[i] || (whole && pe->status[i] != PERSEUS_OK)) {
             return broken(world, "quiet completed before a token did", pe->program.self,
                           step->target, i);
         }
-        if (step->kind == STEP_FETCH && pe->fetched[i] != 0) {
+        if (step->kind == STEP_FETCH && pe->status[i] == PERSEUS_OK && pe->fetched[i] != 0) {
             return broken(world, "a fetch returned something else than the value before",
                           pe->program.self, step->target, i);
         }

@@ -12,6 +12,8 @@
 
 #define WORLD_PES 3
 
+/* Loses: everything ends, what is visible keeps its promises, and a quiet that says OK covers
+ * nothing that was lost. */
 struct world_case {
     const char *name;
     enum perseus_ordering ordering;
@@ -19,6 +21,8 @@ struct world_case {
     enum program_style style;
     uint64_t unordered_mask, ungranted_mask; /* prs_fabric_config */
     bool no_immediate_signal;
+    bool small_pools;     /* everything that can run out has its minimum */
+    bool loses;           /* an operation of one PE fails, and with it that pair */
     uint64_t latency_ns;  /* 0: a few hundred */
     const char *fabric;   /* with provider; NULL: libfabric */
     const char *provider; /* a libfabric provider inside the adversary; NULL: loopback */

@@ -18,8 +18,8 @@ static void on_complete(void *context, uint32_t token, enum perseus_status statu
     bench->result[token] = result;
 }
 
-void bench_init(struct bench *bench, enum perseus_ordering ordering, const struct prs_caps *caps,
-                const struct prs_mode *mode)
+static void init(struct bench *bench, enum perseus_ordering ordering, const struct prs_caps *caps,
+                 const struct prs_mode *mode, const struct bench_sizes *sizes)
 {
     memset(bench, 0, sizeof *bench);
     bench->fake = fake_fabric_create();
@@ -30,7 +30,9 @@ void bench_init(struct bench *bench, enum perseus_ordering ordering, const struc
                                         .ordering = ordering,
                                         .self = 0,
                                         .n_peers = BENCH_PEERS,
-                                        .parked_max = 8,
+                                        .parked_max = sizes->parked_max,
+                                        .pools = sizes->pools,
+                                        .timeout_ns = sizes->timeout_ns,
                                         .immediate_signal = true,
                                         .complete = on_complete,
                                         .context = bench,
@@ -56,6 +58,20 @@ void bench_init(struct bench *bench, enum perseus_ordering ordering, const struc
         assert_int_equal(prs_window_import(bench->orderer, i, blob, bytes, &bench->remotes[i]),
                          PERSEUS_OK);
     }
+}
+
+void bench_init(struct bench *bench, enum perseus_ordering ordering, const struct prs_caps *caps,
+                const struct prs_mode *mode)
+{
+    init(bench, ordering, caps, mode, &(struct bench_sizes){.parked_max = 8});
+}
+
+void bench_init_sized(struct bench *bench, enum perseus_ordering ordering,
+                      const struct bench_sizes *sizes)
+{
+    struct bench_sizes own = *sizes;
+    own.parked_max = sizes->parked_max == 0 ? 8 : sizes->parked_max;
+    init(bench, ordering, NULL, NULL, &own);
 }
 
 void bench_finish(struct bench *bench)
@@ -117,6 +133,20 @@ static enum perseus_status signal_with(struct bench *bench, enum prs_request_kin
 enum perseus_status bench_signal(struct bench *bench, uint32_t peer, uint64_t value)
 {
     return signal_with(bench, PRS_REQUEST_SIGNAL, PERSEUS_SIGNAL_SET, peer, value);
+}
+
+enum perseus_status bench_signal_at(struct bench *bench, uint32_t peer, uint64_t offset)
+{
+    struct prs_request signal = request(bench, PRS_REQUEST_SIGNAL, peer);
+    signal.remote_offset = offset;
+    return prs_orderer_submit(bench->orderer, &signal);
+}
+
+enum perseus_status bench_put_signal_at(struct bench *bench, uint32_t peer, uint64_t offset)
+{
+    struct prs_request put = request(bench, PRS_REQUEST_PUT_SIGNAL, peer);
+    put.signal_offset = offset;
+    return prs_orderer_submit(bench->orderer, &put);
 }
 
 enum perseus_status bench_add(struct bench *bench, uint32_t peer, uint64_t value)

@@ -25,6 +25,13 @@ struct bench {
  * one's own. */
 void bench_init(struct bench *bench, enum perseus_ordering ordering, const struct prs_caps *caps,
                 const struct prs_mode *mode);
+struct bench_sizes {
+    struct prs_order_pools pools;
+    uint32_t parked_max; /* 0: 8 */
+    uint64_t timeout_ns;
+};
+void bench_init_sized(struct bench *bench, enum perseus_ordering ordering,
+                      const struct bench_sizes *sizes);
 void bench_finish(struct bench *bench);
 
 enum perseus_status bench_put(struct bench *bench, uint32_t peer);
@@ -32,6 +39,9 @@ enum perseus_status bench_put_token(struct bench *bench, uint32_t peer, uint32_t
 /* Its 8 bytes are `value`, from the stack. */
 enum perseus_status bench_put_inline(struct bench *bench, uint32_t peer, uint64_t value);
 enum perseus_status bench_signal(struct bench *bench, uint32_t peer, uint64_t value);
+/* To the word at this offset, whatever it is. */
+enum perseus_status bench_signal_at(struct bench *bench, uint32_t peer, uint64_t offset);
+enum perseus_status bench_put_signal_at(struct bench *bench, uint32_t peer, uint64_t offset);
 enum perseus_status bench_add(struct bench *bench, uint32_t peer, uint64_t value);
 enum perseus_status bench_put_signal(struct bench *bench, uint32_t peer, uint64_t value);
 enum perseus_status bench_fetch(struct bench *bench, uint32_t peer, uint32_t token);

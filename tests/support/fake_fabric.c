@@ -78,12 +78,16 @@ static enum perseus_status fake_post_op(struct prs_endpoint *endpoint, const str
         fake->fail = PERSEUS_OK;
         return status;
     }
+    if (fake->refuses != NULL && fake->refuses(op)) {
+        return PERSEUS_AGAIN;
+    }
     if (fake->refuse > 0 || fake->posts_count == FAKE_POSTS_MAX) {
         fake->refuse -= fake->refuse > 0;
         return PERSEUS_AGAIN;
     }
     struct fake_post *post = &fake->posts[fake->posts_count++];
     post->op = *op;
+    post->completed = false;
     if (op->kind == PRS_OP_PUT && op->bytes <= sizeof post->data) {
         const void *source = (op->flags & PRS_OP_INLINE) != 0 ? op->inline_source
                                                               : op->local->base + op->local_offset;

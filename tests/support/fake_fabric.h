@@ -26,8 +26,9 @@ struct fake_fabric {
     struct prs_event events[FAKE_EVENTS_MAX];
     uint32_t events_count;
     uint32_t peers_count;
-    uint32_t refuse;          /* this many posts are refused with AGAIN */
-    enum perseus_status fail; /* the next post fails with it, if not OK */
+    uint32_t refuse;                          /* this many posts are refused with AGAIN */
+    bool (*refuses)(const struct prs_op *op); /* those for which it is true, too */
+    enum perseus_status fail;                 /* the next post fails with it, if not OK */
     uint64_t now_ns;
     bool closed;
 };
