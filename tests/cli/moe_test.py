@@ -16,7 +16,8 @@ KEYS = {"command": str, "version": str, "model": str, "shape": dict, "nodes": in
 VARIANT_KEYS = {"protocol": str, "ordering": str, "dispatch_ms": float, "expert_ms": float, "combine_ms": float,
                 "total_ms": float, "exposed_comm_ms": float, "speedup_over_vanilla": float, "fences": float,
                 "drains": float, "proxy_stall_ms": float, "relative_error": float, "tokens_per_s": float,
-                "communication_ms": float, "expert_wall_ms": float, "right": bool}
+                "communication_messages": int, "communication_bytes": int, "communication_cpu_ms": float,
+                "communication_waits": int, "communication_preempted": int, "communication_ms": float, "expert_wall_ms": float, "right": bool}
 VANILLA_FENCES = 308  # of the default run: pairs with rows of two PEs of different nodes, there and back
 QUICK = ("--repeat", 1, "--iterations", 1)
 SMALL = (*QUICK, "--hidden", 64, "--intermediate", 48, "--experts", 12, "--top-k", 3, "--tokens", 9)
@@ -103,6 +104,17 @@ class MoeTest(ProgramTest):
                                            1, "--routing", f"trace:{path}", "--dispatch-unit", units[0],
                                            "--combine-unit", units[1])
                 self.assertEqual(self.check(document)["coupled", "drain"]["fences"], expected, units)
+
+    def test_details(self):
+        """Messages are counted, not guessed: a put and its signals for each pair of PEs of different nodes, twice."""
+        document, done = self.json_of("moe", *SMALL, "--nodes", 2, "--pes-per-node", 1, "--ordering", "fifo",
+                                      "--provider", "tcp", "--details")
+        variants = self.check(document)
+        self.assertEqual(variants["collective", "drain"]["communication_bytes"],
+                         variants["coupled", "fifo"]["communication_bytes"])
+        self.assertLess(variants["collective", "drain"]["communication_messages"],
+                        variants["coupled", "fifo"]["communication_messages"])
+        self.assertIn("What communication is made of", done.stdout)
 
     def test_sweeps(self):
         """Every pair of --nodes and --tokens, and every size of groups in each, in one run."""

@@ -9,7 +9,7 @@
  *   loop.c     the yardstick for expert time
  *   variants.c what is measured
  *   measure.c  starts PEs per ordering mode, in turns, and gathers their samples
- *   report.c   the table
+ *   report.c   the tables
  *   verdict.c  the sentences below it
  *   json.c     --json
  *   trace.c    --trace
@@ -78,7 +78,7 @@ struct prs_moe_setup {
     struct prs_output json, trace;
     enum perseus_ordering ordering; /* AUTO: the fabric's best */
     uint32_t timeout_ms;
-    bool skips_verify, is_plan;
+    bool skips_verify, is_plan, has_details;
 };
 
 static inline uint32_t prs_moe_setup_pes(const struct prs_moe_setup *setup)
@@ -116,11 +116,19 @@ bool prs_moe_inputs_fill(struct prs_moe_inputs *inputs, const struct prs_moe_set
                          const struct prs_moe_inputs *like, struct prs_progress *progress);
 void prs_moe_inputs_finish(struct prs_moe_inputs *inputs); /* zeroed is allowed */
 
+/* What a PE did in one communication-only forward. */
+struct prs_moe_spent {
+    uint64_t messages, bytes;  /* operations to other nodes, and their payload */
+    uint64_t cpu_ns;           /* of all its threads */
+    uint64_t waits, preempted; /* times that a thread gave its core away, or lost it */
+};
+
 /* One PE, one iteration, one variant. Times are of the machine's one clock. */
 struct prs_moe_sample {
     uint64_t start_ns, end_ns;           /* of a whole forward */
     uint64_t comm_start_ns, comm_end_ns; /* of one whose experts are the identity */
-    struct perseus_moe_stats layer;      /* of the whole forward */
+    struct prs_moe_spent comm;
+    struct perseus_moe_stats layer; /* of the whole forward */
     uint64_t fences, drains, drain_ns;
     uint64_t loop_ns; /* the layer's expert time in a plain loop; 0: not taken in this iteration */
     double difference, expected; /* sums of squares, against the reference */
@@ -190,11 +198,14 @@ struct prs_moe_result {
     bool is_run;
     uint32_t samples;
     /* Milliseconds, medians over iterations. total and comm: from the first PE's start to the last
-     * one's end; the others: mean over PEs. A ceiling has comm alone, the others are NaN. */
+     * one's end; the others: mean over PEs. A ceiling has comm and what it is made
+     * of alone, the others are NaN. */
     double total, comm, dispatch, expert, expert_wall, combine, exposed, stall;
     double fences, drains; /* per forward, over all PEs */
-    double error;          /* the largest; NaN: not verified */
-    bool is_right;         /* error and counts */
+    /* Of a communication-only forward, over all PEs; struct prs_moe_spent. cpu: milliseconds. */
+    double messages, bytes, cpu, waits, preempted;
+    double error;  /* the largest; NaN: not verified */
+    bool is_right; /* error and counts */
 };
 struct prs_moe_results {
     enum perseus_ordering best;

@@ -36,6 +36,11 @@ static json_t *variant_json(const struct prs_moe_point *point, uint32_t number)
         {"fences", result->fences},
         {"drains", result->drains},
         {"proxy_stall_ms", result->stall},
+        {"communication_messages", result->messages},
+        {"communication_bytes", result->bytes},
+        {"communication_cpu_ms", result->cpu},
+        {"communication_waits", result->waits},
+        {"communication_preempted", result->preempted},
         {"relative_error", result->error},
         {"tokens_per_s", prs_moe_tokens_per_s(&point->setup, result)},
     };

@@ -26,6 +26,11 @@ enum series {
     STALL,
     FENCES,
     DRAINS,
+    MESSAGES,
+    BYTES,
+    CPU,
+    WAITS,
+    PREEMPTED,
     SERIES
 };
 
@@ -194,6 +199,11 @@ static void take_iteration(struct gathering *gathering, uint32_t variant, uint32
         sums[STALL] += (double)sample->drain_ns;
         sums[FENCES] += (double)sample->fences * 1e6 * n_pes; /* not a mean, nor a time */
         sums[DRAINS] += (double)sample->drains * 1e6 * n_pes;
+        sums[MESSAGES] += (double)sample->comm.messages * 1e6 * n_pes;
+        sums[BYTES] += (double)sample->comm.bytes * 1e6 * n_pes;
+        sums[CPU] += (double)sample->comm.cpu_ns * n_pes;
+        sums[WAITS] += (double)sample->comm.waits * 1e6 * n_pes;
+        sums[PREEMPTED] += (double)sample->comm.preempted * 1e6 * n_pes;
         difference += sample->difference;
         expected += sample->expected;
         wrong_counts += sample->wrong_counts;
@@ -244,11 +254,16 @@ static void summarize(const struct gathering *gathering)
             [STALL] = &result->stall,
             [FENCES] = &result->fences,
             [DRAINS] = &result->drains,
+            [MESSAGES] = &result->messages,
+            [BYTES] = &result->bytes,
+            [CPU] = &result->cpu,
+            [WAITS] = &result->waits,
+            [PREEMPTED] = &result->preempted,
         };
         bool has_all = results->variants[i].role != PRS_MOE_CEILING;
         for (int series = 0; result->samples > 0 && series < SERIES; series++) {
             *numbers[series] =
-                has_all || series == COMM
+                has_all || series == COMM || series >= MESSAGES
                     ? prs_percentiles_of(series_of(gathering, i, (enum series)series),
                                          result->samples)
                           .median

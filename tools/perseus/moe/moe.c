@@ -312,7 +312,7 @@ static const char *check(const struct options *options)
     return NULL;
 }
 
-enum { N_INPUT_OPTIONS = 16, N_RUN_OPTIONS = 21, N_OPTIONS = N_INPUT_OPTIONS + N_RUN_OPTIONS };
+enum { N_INPUT_OPTIONS = 16, N_RUN_OPTIONS = 22, N_OPTIONS = N_INPUT_OPTIONS + N_RUN_OPTIONS };
 
 /* What is computed, on how many PEs. */
 static void fill_input_options(struct options *o, struct prs_option *out)
@@ -394,6 +394,8 @@ static void fill_run_options(struct options *o, struct prs_option *out)
          "delay every operation as a link would:\nlatency=5us,bandwidth=25G,jitter=1us",
          prs_parse_text, &setup->link},
         {"no-verify", NULL, "do not compute the reference", prs_parse_on, &setup->skips_verify},
+        {"details", NULL, "also what communication is made of: messages, CPU time, waits",
+         prs_parse_on, &setup->has_details},
         {"plan", NULL, "say what memory the run takes, and stop", prs_parse_on, &setup->is_plan},
         {"trace", "FILE", "what every thread and proxy did, for Perfetto", prs_parse_text,
          &setup->trace.path},

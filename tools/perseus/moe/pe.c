@@ -136,6 +136,46 @@ static void verify(const struct moe_pe *self, struct prs_moe_sample *sample)
                            (sample->layer.rows_dropped != chosen - sent);
 }
 
+/* What this PE has spent so far. */
+static enum perseus_status count_spent(const struct moe_pe *self, struct prs_moe_spent *out)
+{
+    struct perseus_stats stats;
+    struct rusage usage;
+    enum perseus_status status = perseus_stats(self->pe, PERSEUS_ALL_PES, &stats);
+    getrusage(RUSAGE_SELF, &usage);
+    uint64_t seconds = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec);
+    uint64_t us = (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+    *out = (struct prs_moe_spent){.messages = stats.puts + stats.signal_messages + stats.atomics,
+                                  .bytes = stats.put_bytes,
+                                  .cpu_ns = seconds * 1000000000u + us * 1000u,
+                                  .waits = (uint64_t)usage.ru_nvcsw,
+                                  .preempted = (uint64_t)usage.ru_nivcsw};
+    return status;
+}
+
+/* A forward whose experts are the identity. */
+static enum perseus_status measure_communication(struct moe_pe *self,
+                                                 const struct prs_moe_variant *variant,
+                                                 struct prs_moe_sample *sample)
+{
+    struct prs_moe_spent before, after;
+    enum perseus_status status = count_spent(self, &before);
+    if (status == PERSEUS_OK) {
+        status = forward(self, variant, true, &sample->comm_start_ns, &sample->comm_end_ns);
+    }
+    if (status == PERSEUS_OK) {
+        status = count_spent(self, &after);
+    }
+    if (status == PERSEUS_OK) {
+        sample->comm = (struct prs_moe_spent){.messages = after.messages - before.messages,
+                                              .bytes = after.bytes - before.bytes,
+                                              .cpu_ns = after.cpu_ns - before.cpu_ns,
+                                              .waits = after.waits - before.waits,
+                                              .preempted = after.preempted - before.preempted};
+    }
+    return status;
+}
+
 /* The counts of the last forward alone. */
 static void subtract(struct perseus_moe_stats *stats, const struct perseus_moe_stats *before)
 {
@@ -200,7 +240,7 @@ static enum perseus_status iterate(struct moe_pe *self, uint32_t iteration, bool
             status = measure(self, variant, sample);
         }
         if (status == PERSEUS_OK) {
-            status = forward(self, variant, true, &sample->comm_start_ns, &sample->comm_end_ns);
+            status = measure_communication(self, variant, sample);
         }
     }
     if (status == PERSEUS_OK) {

@@ -108,6 +108,33 @@ static bool print_table(const struct prs_moe_point *points, uint32_t n)
     return is_told;
 }
 
+/* What a forward without products is made of. */
+static bool print_details(const struct prs_moe_point *point)
+{
+    static const struct prs_table_column columns[] = {
+        {"variant", PRS_ALIGN_LEFT}, {"comm", PRS_ALIGN_RIGHT},     {"messages", PRS_ALIGN_RIGHT},
+        {"KiB", PRS_ALIGN_RIGHT},    {"cpu", PRS_ALIGN_RIGHT},      {"cores", PRS_ALIGN_RIGHT},
+        {"waits", PRS_ALIGN_RIGHT},  {"preempted", PRS_ALIGN_RIGHT}};
+    struct prs_table *table = prs_table_create(columns, sizeof columns / sizeof *columns);
+    for (uint32_t v = 0; v < point->results.n_variants; v++) {
+        const struct prs_moe_result *result = &point->results.result[v];
+        prs_table_cell(table, "%s", point->results.variants[v].name);
+        prs_table_cell(table, "%.2f", result->comm);
+        prs_table_cell(table, "%.0f", result->messages);
+        prs_table_cell(table, "%.0f", result->bytes / 1024);
+        prs_table_cell(table, "%.2f", result->cpu);
+        prs_table_cell(table, "%.2f", result->cpu / result->comm);
+        prs_table_cell(table, "%.0f", result->waits);
+        prs_table_cell(table, "%.0f", result->preempted);
+    }
+    printf("\nWhat communication is made of, all PEs together (cpu: ms of all threads; cores: cpu "
+           "over "
+           "comm; waits: threads\nthat gave their core away; preempted: that lost it):\n\n");
+    bool is_told = prs_table_print(table, stdout);
+    prs_table_destroy(table);
+    return is_told;
+}
+
 bool prs_moe_print(const struct prs_moe_point *points, uint32_t n)
 {
     print_head(points, n);
@@ -124,6 +151,9 @@ bool prs_moe_print(const struct prs_moe_point *points, uint32_t n)
             "%.0f MiB, largest %.0f MiB (of %.0f reserved).\n",
             point->results.loop_ratio, (double)point->need.resident_bytes / (1 << 20),
             point->results.peak_bytes / (1 << 20), (double)point->need.reserved_bytes / (1 << 20));
+        if (point->setup.has_details) {
+            is_told = print_details(point) && is_told;
+        }
     }
     return is_told;
 }
