@@ -53,6 +53,7 @@ static enum perseus_status introduce_stage(struct prs_plugin *plugin, struct hel
         .log = &plugin->log,
         .ring_bytes = plugin->stage_bytes,
         .op_bytes_max = plugin->op_bytes_max,
+        .fences = plugin->host_fences,
     };
     enum perseus_status status = prs_staging_create(&config, &plugin->stage);
     if (status != PERSEUS_OK) {

@@ -20,9 +20,6 @@ static enum perseus_status quiet_staged(struct prs_plugin *plugin, enum prs_side
 static enum perseus_status quiet_direct(struct prs_plugin *plugin, enum prs_side side, uint32_t pe)
 {
     struct prs_route *route = &plugin->routes[side];
-    if (pe != PRS_ORDER_ALL_PEERS && !route->peers[pe].unsettled) {
-        return PERSEUS_OK;
-    }
     prs_route_lock(route);
     enum perseus_status status = prs_route_quiet(route, pe);
     prs_route_unlock(route);
@@ -34,15 +31,22 @@ static enum perseus_status quiet_direct(struct prs_plugin *plugin, enum prs_side
 enum perseus_status prs_plugin_settle(struct prs_plugin *plugin, enum prs_side side, int pe,
                                       bool staged)
 {
-    return staged ? quiet_direct(plugin, side, (uint32_t)pe) : quiet_staged(plugin, side, pe);
+    if (!staged) {
+        return quiet_staged(plugin, side, pe);
+    }
+    return plugin->routes[side].peers[pe].unsettled ? quiet_direct(plugin, side, (uint32_t)pe)
+                                                    : PERSEUS_OK;
 }
 
 enum perseus_status prs_plugin_quiet(struct prs_plugin *plugin, enum prs_side side, int pe)
 {
     enum perseus_status status = PERSEUS_OK;
     if (pe >= 0 && pe < plugin->n_pes) {
+        const struct prs_route_peer *peer = &plugin->routes[side].peers[pe];
         status = quiet_staged(plugin, side, pe);
-        return status == PERSEUS_OK ? quiet_direct(plugin, side, (uint32_t)pe) : status;
+        return status == PERSEUS_OK && (peer->unsettled || peer->passed)
+                   ? quiet_direct(plugin, side, (uint32_t)pe)
+                   : status;
     }
     for (int each = 0; each < plugin->n_pes && status == PERSEUS_OK; each++) {
         status = quiet_staged(plugin, side, each);
@@ -53,6 +57,12 @@ enum perseus_status prs_plugin_quiet(struct prs_plugin *plugin, enum prs_side si
 static enum perseus_status fence_one(struct prs_plugin *plugin, enum prs_side side, int pe)
 {
     struct prs_route *route = &plugin->routes[side];
+    if (route->peers[pe].staged) {
+        struct prs_route *proxy = &plugin->routes[PRS_SIDE_PROXY];
+        prs_route_lock(proxy);
+        prs_staging_fence(plugin->stage, pe);
+        prs_route_unlock(proxy);
+    }
     if (route->peers[pe].sequence.open == 0) {
         return PERSEUS_OK;
     }
@@ -63,7 +73,7 @@ static enum perseus_status fence_one(struct prs_plugin *plugin, enum prs_side si
 }
 
 /* Interface 3.0 calls this for every PE in turn, so a PE without open operations costs a load. What
- * is staged is in order anyhow. Vanilla drains everything, whatever the PE. */
+ * is staged is in order anyhow, but for large puts, which need to know. Vanilla drains everything, whatever the PE. */
 enum perseus_status prs_plugin_fence(struct prs_plugin *plugin, enum prs_side side, int pe)
 {
     if (plugin->routes[side].link.ordering == PERSEUS_ORDERING_DRAIN) {

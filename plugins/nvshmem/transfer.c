@@ -66,8 +66,41 @@ static enum perseus_status move_direct(struct prs_plugin *plugin, struct prs_rou
 
 /* ---- staged ---- */
 
-static enum perseus_status move_staged(struct prs_plugin *plugin, int pe, int desc,
-                                       const struct prs_piece *piece, bool is_blocking)
+/* One of the ways through, or past, the rings. A user thread waits for staging alone, so it does not
+ * send past it. */
+static enum perseus_status put_staged(struct prs_plugin *plugin, enum prs_side side, int pe,
+                                      const struct prs_piece *piece)
+{
+    struct prs_staging *stage = plugin->stage;
+    enum prs_staging_path path =
+        side == PRS_SIDE_PROXY ? prs_staging_path(stage, pe, piece) : PRS_STAGING_RING;
+    if (path == PRS_STAGING_BULK) {
+        return prs_staging_put_bulk(stage, pe, piece);
+    }
+    if (path == PRS_STAGING_RING) {
+        return prs_staging_put(stage, pe, (uint64_t)(uintptr_t)piece->remote, piece->local,
+                               piece->bytes);
+    }
+    /* Staging itself keeps what follows behind it: no reason to settle first. */
+    struct prs_route *proxy = &plugin->routes[PRS_SIDE_PROXY];
+    bool unsettled = proxy->peers[pe].unsettled;
+    enum perseus_status status = move_direct(plugin, proxy, pe, PRS_ABI_PUT, piece, false);
+    proxy->peers[pe].unsettled = unsettled;
+    proxy->peers[pe].passed = true;
+    prs_staging_went_direct(stage, pe);
+    return status;
+}
+
+static enum perseus_status quiet_now(struct prs_plugin *plugin, int pe)
+{
+    struct prs_route *proxy = &plugin->routes[PRS_SIDE_PROXY];
+    enum perseus_status status = prs_staging_quiet(plugin->stage, pe);
+    return status == PERSEUS_OK && proxy->peers[pe].passed ? prs_route_quiet(proxy, (uint32_t)pe)
+                                                           : status;
+}
+
+static enum perseus_status move_staged(struct prs_plugin *plugin, enum prs_side side, int pe,
+                                       int desc, const struct prs_piece *piece, bool is_blocking)
 {
     struct prs_staging *stage = plugin->stage;
     uint64_t there = (uint64_t)(uintptr_t)piece->remote;
@@ -77,14 +110,9 @@ static enum perseus_status move_staged(struct prs_plugin *plugin, int pe, int de
         memcpy(&value, piece->local, piece->bytes);
         return prs_staging_put_value(stage, pe, there, value, (uint32_t)piece->bytes);
     }
-    if (is_get(desc)) {
-        status = prs_staging_get(stage, pe, there, piece->local, piece->bytes);
-    } else if (prs_staging_is_bulk(stage, piece)) {
-        status = prs_staging_put_bulk(stage, pe, piece);
-    } else {
-        status = prs_staging_put(stage, pe, there, piece->local, piece->bytes);
-    }
-    return status == PERSEUS_OK && is_blocking ? prs_staging_quiet(stage, pe) : status;
+    status = is_get(desc) ? prs_staging_get(stage, pe, there, piece->local, piece->bytes)
+                          : put_staged(plugin, side, pe, piece);
+    return status == PERSEUS_OK && is_blocking ? quiet_now(plugin, pe) : status;
 }
 
 /* ---- any ---- */
@@ -115,7 +143,7 @@ enum perseus_status prs_plugin_move(struct prs_plugin *plugin, enum prs_side sid
         status = move_here(plugin, desc, piece, staged);
     } else if (staged) {
         plugin->routes[side].peers[pe].staged = true;
-        status = move_staged(plugin, pe, desc, piece, is_blocking);
+        status = move_staged(plugin, side, pe, desc, piece, is_blocking);
     } else {
         status = move_direct(plugin, route, pe, desc, piece, is_blocking);
     }

@@ -59,6 +59,36 @@ static void write_values(struct host_pe *pe, uint64_t *barriers)
     }
 }
 
+/* An array sent word by word, as nvshmem_float_p sends one: up, down, and every other word; words of
+ * other widths between them; then a flag. Nothing else changes. */
+static void write_arrays(struct host_pe *pe, uint64_t *barriers)
+{
+    enum { N = 200 };
+    int target = (pe->rank + 1) % pe->n_pes;
+    static const int widths[] = {4, 8, 2};
+    for (int pass = 0; pass < 3; pass++) {
+        size_t bytes = (size_t)widths[pass], at = AREA + 4 * bytes;
+        memset(pe->view + AREA, 0x5b, (N + 8) * 8);
+        CHECK(pe, device_barrier(pe, FLAGS, barriers));
+        for (size_t i = 0; i < N; i++) {
+            size_t k = pass == 0 ? i : pass == 1 ? N - 1 - i : i * 2 % N + i * 2 / N;
+            CHECK(pe, device_p(pe, target, at + k * bytes, 0x1234567800010001u * (k + 1),
+                               (int)bytes) == 0);
+        }
+        CHECK(pe, device_fence(pe) == 0);
+        CHECK(pe, device_p(pe, target, WORDS + 256, (uint64_t)pass + 1, 8) == 0);
+        CHECK(pe, device_wait(pe, WORDS + 256, (uint64_t)pass + 1));
+        for (size_t k = 0; k < N; k++) {
+            uint64_t value = 0x1234567800010001u * (k + 1);
+            CHECK(pe, memcmp(pe->view + at + k * bytes, &value, bytes) == 0);
+        }
+        for (size_t i = 0; i < 4 * bytes; i++) {
+            CHECK(pe, pe->view[AREA + i] == 0x5b && pe->view[at + N * bytes + i] == 0x5b);
+        }
+        CHECK(pe, device_barrier(pe, FLAGS, barriers));
+    }
+}
+
 /* put_signal without data, and with data across the chunks' border from a user buffer. */
 static void signal_shapes(struct host_pe *pe, unsigned char *user, uint64_t *barriers)
 {
@@ -88,6 +118,7 @@ static void shapes_kernel(struct host_pe *pe, void *user)
     CHECK(pe, device_put(pe, (pe->rank + 1) % pe->n_pes, AREA, pe->heap + AREA, 0) == 0);
     write_values(pe, &barriers);
     signal_shapes(pe, user, &barriers);
+    write_arrays(pe, &barriers);
     /* Fences and quiets with nothing to do, and toward every PE at once. */
     CHECK(pe, device_fence(pe) == 0 && device_quiet(pe) == 0);
     CHECK(pe, host_quiet(pe, true, PRS_ABI_PE_ALL) == 0);

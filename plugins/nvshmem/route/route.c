@@ -447,7 +447,7 @@ enum perseus_status prs_route_quiet(struct prs_route *route, uint32_t pe)
         uint32_t first = pe == PRS_ORDER_ALL_PEERS ? 0 : pe;
         uint32_t end = pe == PRS_ORDER_ALL_PEERS ? route->n_pes : pe + 1;
         for (uint32_t i = first; i < end; i++) {
-            route->peers[i].unsettled = false;
+            route->peers[i].unsettled = route->peers[i].passed = false;
             prs_sequence_fenced(&route->peers[i].sequence);
         }
     }

@@ -31,12 +31,13 @@ struct prs_token {
     uint32_t next;
 };
 
-/* What a route knows about one PE. `sequence`, `unsettled` and `staged` belong to the class of
- * threads that calls; the rest is under the lock. */
+/* What a route knows about one PE. `sequence` and the flags belong to the class of threads that
+ * calls; the rest is under the lock. */
 struct prs_route_peer {
     struct prs_sequence sequence;
     bool unsettled; /* something was submitted since the last quiet */
     bool staged;    /* the same for staging */
+    bool passed;    /* staging sent a put past its rings since the last quiet */
     uint32_t remotes_count;
     struct prs_window_remote **remotes; /* by chunk number, imported at first use */
 };

@@ -101,6 +101,7 @@ enum perseus_status prs_staging_create(const struct prs_staging_config *config,
     stage->self = (int)config->memory->owner;
     stage->n_pes = (int)config->route->n_pes;
     stage->op_bytes_max = config->op_bytes_max;
+    stage->fences = config->fences;
     stage->ring_bytes[PRS_STAGE_REQUEST] = config->ring_bytes;
     stage->ring_bytes[PRS_STAGE_REPLY] = config->ring_bytes / 4;
     enum perseus_status status = create_arena(stage);

@@ -18,9 +18,9 @@
  * two PEs that ask each other for much do not block each other.
  *
  * A large put between system memories would be copied twice more than needed. It passes the rings by
- * (stage_bulk.c): the fabric carries it to its destination, before its slot. It may not overtake what is
- * in front of it, either, so it leaves when the receiver is done with all slots before it that hold
- * anything.
+ * (stage_bulk.c): the fabric carries it to its destination, before its slot. It may not overtake what
+ * stands before the last fence, or, where the host keeps fences to itself, anything in front of it: so it
+ * leaves when the receiver is done with the slots of that which hold anything.
  *
  * Words: the receiver publishes how far it has taken ("done": room, and completion for quiet), one
  * message at a time. Memory: 5/2 of PERSEUS_STAGE_BYTES for each PE.
@@ -66,8 +66,10 @@ struct prs_staging_bulk {
 struct prs_staging_bulks {
     struct prs_staging_bulk waiting[PRS_STAGING_BULKS];
     uint32_t first, count;
-    uint64_t after; /* end of the newest slot that holds something */
-    bool open;      /* one was posted since the last fence */
+    uint64_t newest; /* end of the newest slot that holds something */
+    uint64_t after;  /* the same at the last fence, or all the time where fences are not told */
+    uint32_t direct; /* puts that went without a slot since the last quiet */
+    bool open;       /* a bulk or direct put was posted since the last fence */
 };
 
 struct prs_staging_in {
@@ -102,6 +104,7 @@ struct prs_staging_config {
     const struct prs_log *log;
     uint64_t ring_bytes;   /* toward each PE */
     uint64_t op_bytes_max; /* of one request to the route */
+    bool fences;           /* prs_staging_fence tells where the program put its fences */
 };
 
 struct prs_staging {
@@ -111,6 +114,7 @@ struct prs_staging {
     const struct prs_log *log;
     int self, n_pes;
     uint64_t op_bytes_max;
+    bool fences;
     const unsigned char *directory; /* see prs_staging_set_directory */
     size_t directory_stride;
     uint64_t ring_bytes[PRS_STAGE_WAYS];
@@ -147,6 +151,8 @@ enum perseus_status prs_staging_get(struct prs_staging *stage, int pe, uint64_t 
                                     void *local, size_t bytes);
 enum perseus_status prs_staging_amo(struct prs_staging *stage, int pe, uint64_t address,
                                     const struct prs_amo *amo, void *result);
+/* What is put to `pe` from now on is not seen before what was asked of it so far. */
+void prs_staging_fence(struct prs_staging *stage, int pe);
 /* All that was asked of `pe` is finished there, and its answers are here. */
 enum perseus_status prs_staging_quiet(struct prs_staging *stage, int pe);
 
@@ -185,7 +191,16 @@ void prs_staging_commit(struct prs_staging *stage, int pe, enum prs_staging_way 
 enum perseus_status prs_staging_send(struct prs_staging *stage, int pe, enum prs_staging_way way,
                                      bool *did);
 /* stage_bulk.c */
-bool prs_staging_is_bulk(const struct prs_staging *stage, const struct prs_piece *piece);
+enum prs_staging_path {
+    PRS_STAGING_RING,
+    PRS_STAGING_BULK,  /* prs_staging_put_bulk */
+    PRS_STAGING_DIRECT /* as a request of the route; then prs_staging_went_direct, and quiet asks the
+                          route, too */
+};
+/* How to send a put of the proxy's thread; takes account of it. */
+enum prs_staging_path prs_staging_path(struct prs_staging *stage, int pe,
+                                       const struct prs_piece *piece);
+void prs_staging_went_direct(struct prs_staging *stage, int pe);
 enum perseus_status prs_staging_put_bulk(struct prs_staging *stage, int pe,
                                          const struct prs_piece *piece);
 /* The one whose slot comes first; NULL: none. */

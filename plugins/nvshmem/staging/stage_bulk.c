@@ -1,20 +1,72 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stage_bulk.c: large puts between system memories pass the rings by: the fabric carries them straight from
- * source to destination, and their slot only keeps their place in the order. */
+/* stage_bulk.c: puts between system memories that pass the rings by: the fabric carries them straight from
+ * source to destination. A slot keeps their place in the order, or nothing needs to. */
 #include "staging/stage.h"
 
-static uint64_t bulk_bytes_min(const struct prs_staging *stage)
+/*
+ * Through the rings a put is copied once more by a CPU on each side, beside them it is a message of its
+ * own; so what decides is what else there is to do:
+ *
+ *   idle   nothing that was staged for this PE is on its way: nobody to share a message with, and both
+ *          copies are waited for. The put goes without a slot, and quiet asks the fabric. After a few of
+ *          these it is a stream, whose messages are better shared.
+ *   free   something is, but nothing that the put must not overtake: copies run beside other messages,
+ *          and only a message's fixed cost counts.
+ *   held   it would have to wait until the receiver is done with what is in front of it: a round trip,
+ *          in which the rings carry much.
+ *
+ * The sizes were measured over tcp on one host (docs/nvshmem.md, the sweep).
+ */
+#define IDLE_BYTES_MIN 2048u
+#define IDLE_PUTS_MAX  8u
+#define FREE_BYTES_MIN 65536u
+
+static uint64_t least_of(uint64_t a, uint64_t b)
 {
-    return stage->ring_bytes[PRS_STAGE_REQUEST] / 16;
+    return a < b ? a : b;
 }
 
-bool prs_staging_is_bulk(const struct prs_staging *stage, const struct prs_piece *piece)
+static bool has_staged(const struct prs_staging_peer *peer, uint64_t done)
 {
-    if (piece->bytes < bulk_bytes_min(stage) || piece->handle.blob_bytes[PRS_SIDE_PROXY] == 0) {
-        return false; /* small, or into device memory */
+    return done < peer->out[PRS_STAGE_REQUEST].tail || peer->bulks.count > 0;
+}
+
+static bool fabric_reaches(const struct prs_staging *stage, const struct prs_piece *piece)
+{
+    if (piece->handle.blob_bytes[PRS_SIDE_PROXY] == 0) {
+        return false; /* into device memory */
     }
     const struct prs_chunk *chunk = prs_memory_find(stage->memory, piece->local, piece->bytes);
     return chunk != NULL && chunk->regions[PRS_SIDE_PROXY] != NULL;
+}
+
+enum prs_staging_path prs_staging_path(struct prs_staging *stage, int pe,
+                                       const struct prs_piece *piece)
+{
+    struct prs_staging_peer *peer = &stage->peers[pe];
+    uint64_t done = prs_staging_peer_done(stage, pe, PRS_STAGE_REQUEST);
+    uint64_t held_min = stage->ring_bytes[PRS_STAGE_REQUEST] / 16;
+    bool is_idle = !has_staged(peer, done);
+    if (piece->bytes < least_of(held_min, is_idle ? IDLE_BYTES_MIN : FREE_BYTES_MIN) ||
+        !fabric_reaches(stage, piece)) {
+        return PRS_STAGING_RING;
+    }
+    if (is_idle && (piece->bytes >= FREE_BYTES_MIN || peer->bulks.direct < IDLE_PUTS_MAX)) {
+        peer->bulks.direct++;
+        return PRS_STAGING_DIRECT;
+    }
+    uint64_t min = done >= peer->bulks.after ? least_of(FREE_BYTES_MIN, held_min) : held_min;
+    return piece->bytes >= min ? PRS_STAGING_BULK : PRS_STAGING_RING;
+}
+
+void prs_staging_went_direct(struct prs_staging *stage, int pe)
+{
+    stage->peers[pe].bulks.open = true;
+}
+
+void prs_staging_fence(struct prs_staging *stage, int pe)
+{
+    stage->peers[pe].bulks.after = stage->peers[pe].bulks.newest;
 }
 
 enum perseus_status prs_staging_put_bulk(struct prs_staging *stage, int pe,

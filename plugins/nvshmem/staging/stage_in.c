@@ -16,6 +16,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 struct arrival { /* the slot at the head of a ring */
     struct prs_staging *stage;
     int pe;
+    enum prs_staging_way way;
     struct prs_staging_in *in;
     struct prs_slot *slot;      /* in the ring, where copies may read until it is told done */
     const struct prs_slot *end; /* of what lies behind it without a break */
@@ -115,30 +116,37 @@ static enum perseus_status modify_device(struct arrival *arrival)
     return status;
 }
 
-/* SETs of neighbouring words, as the signals of a group are, land with one copy: the slots that have been
- * read make room for the values. Within one sector of GPU memory only, which becomes visible as a
- * whole: a program may have put a fence between them that the host does not pass on. */
-static enum perseus_status set_words(struct arrival *arrival, const struct prs_chunk *chunk)
+/* The word that a slot writes into device memory, whatever was there: a SET, or a value of p. */
+static bool is_word(const struct prs_slot *slot, uint32_t bytes)
+{
+    bool sets = slot->kind == PRS_SLOT_ATOMIC && slot->op == PERSEUS_ATOMIC_SET;
+    return slot->span == sizeof *slot && ((sets && slot->word_bytes == bytes) ||
+                                          (slot->kind == PRS_SLOT_VALUE && slot->bytes == bytes));
+}
+
+/* Neighbouring words of one width, as the signals of a group and an array sent by p are, land with one
+ * copy: the slots that have been read make room for the values. Within one sector of GPU memory only,
+ * which becomes visible as a whole: a program may have put a fence between them that the host does not
+ * pass on. */
+static enum perseus_status write_words(struct arrival *arrival, const struct prs_chunk *chunk,
+                                       uint32_t bytes)
 {
     const struct prs_slot first = *arrival->slot, *slot = arrival->slot + 1;
-    uint64_t *values = (uint64_t *)(void *)arrival->slot;
+    unsigned char *values = (unsigned char *)arrival->slot;
     uint64_t room = least(chunk->base + chunk->bytes - first.address,
                           GPU_SECTOR_BYTES - first.address % GPU_SECTOR_BYTES);
     uint64_t n = 1;
-    values[0] = first.value;
-    for (; first.word_bytes == sizeof *values && slot < arrival->end; slot++, n++) {
-        if (slot->kind != PRS_SLOT_ATOMIC || slot->op != first.op ||
-            slot->word_bytes != first.word_bytes || slot->span != sizeof *slot ||
-            slot->address != first.address + n * sizeof *values ||
-            (n + 1) * sizeof *values > room) {
+    memcpy(values, &first.value, bytes);
+    for (; first.address % bytes == 0 && slot < arrival->end; slot++, n++) {
+        if (!is_word(slot, bytes) || slot->address != first.address + n * bytes ||
+            (n + 1) * bytes > room) {
             break;
         }
-        values[n] = slot->value;
+        memcpy(values + n * bytes, &slot->value, bytes);
     }
     arrival->span = n * sizeof *slot;
-    enum perseus_status status =
-        prs_cuda_lane_copy(&arrival->stage->in, (void *)(uintptr_t)first.address, values,
-                           n == 1 ? first.word_bytes : n * sizeof *values);
+    enum perseus_status status = prs_cuda_lane_copy(
+        &arrival->stage->in, (void *)(uintptr_t)first.address, values, n * bytes);
     arrival->ticket = arrival->stage->in.issued;
     return status;
 }
@@ -160,7 +168,7 @@ static enum perseus_status take_atomic(struct arrival *arrival)
         return PERSEUS_OK;
     }
     if (chunk->device) {
-        return set_words(arrival, chunk);
+        return write_words(arrival, chunk, amo.bytes);
     }
     if (amo.fetch && prs_staging_reserve(arrival->stage, arrival->pe, PRS_STAGE_REPLY, 0) == NULL) {
         arrival->wait = true;
@@ -172,6 +180,21 @@ static enum perseus_status take_atomic(struct arrival *arrival)
         reply_value(arrival, old);
     }
     return PERSEUS_OK;
+}
+
+/* A value of p, or an answer. */
+static enum perseus_status take_value(struct arrival *arrival)
+{
+    const struct prs_slot *slot = arrival->slot;
+    const struct prs_chunk *chunk;
+    enum perseus_status status = find(arrival, slot->bytes, &chunk);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    if (chunk->device && arrival->way == PRS_STAGE_REQUEST && slot->bytes > 0) {
+        return write_words(arrival, chunk, slot->bytes);
+    }
+    return land(arrival, &slot->value, slot->bytes);
 }
 
 /* ---- gets ---- */
@@ -210,7 +233,7 @@ static enum perseus_status take_get(struct arrival *arrival)
 
 /* ---- one ring ---- */
 
-static enum perseus_status take_one(struct arrival *arrival, enum prs_staging_way way)
+static enum perseus_status take_one(struct arrival *arrival)
 {
     const struct prs_slot *slot = arrival->slot;
     enum perseus_status status = PERSEUS_OK;
@@ -219,7 +242,7 @@ static enum perseus_status take_one(struct arrival *arrival, enum prs_staging_wa
         status = land(arrival, slot + 1, slot->bytes);
         break;
     case PRS_SLOT_VALUE:
-        status = land(arrival, &slot->value, slot->bytes);
+        status = take_value(arrival);
         break;
     case PRS_SLOT_ATOMIC:
     case PRS_SLOT_FETCH:
@@ -230,7 +253,7 @@ static enum perseus_status take_one(struct arrival *arrival, enum prs_staging_wa
     case PRS_SLOT_BULK:
         return PERSEUS_OK;
     }
-    arrival->stage->peers[arrival->pe].answered += way == PRS_STAGE_REPLY;
+    arrival->stage->peers[arrival->pe].answered += arrival->way == PRS_STAGE_REPLY;
     return status;
 }
 
@@ -247,6 +270,7 @@ enum perseus_status prs_staging_take(struct prs_staging *stage, int pe, enum prs
         struct arrival arrival = {
             .stage = stage,
             .pe = pe,
+            .way = way,
             .in = in,
             .slot = (struct prs_slot *)(void *)(in->ring + offset),
         };
@@ -263,7 +287,7 @@ enum perseus_status prs_staging_take(struct prs_staging *stage, int pe, enum prs
         if (span > tail - in->head) {
             break; /* its rest is still on the way */
         }
-        enum perseus_status status = take_one(&arrival, way);
+        enum perseus_status status = take_one(&arrival);
         if (status != PERSEUS_OK) {
             return status;
         }

@@ -39,7 +39,9 @@ void prs_staging_commit(struct prs_staging *stage, int pe, enum prs_staging_way 
         (const struct prs_slot *)(const void *)(out->ring + out->tail % stage->ring_bytes[way]);
     out->tail += slot->span;
     if (way == PRS_STAGE_REQUEST && slot->kind != PRS_SLOT_BULK) {
-        stage->peers[pe].bulks.after = out->tail;
+        struct prs_staging_bulks *bulks = &stage->peers[pe].bulks;
+        bulks->newest = out->tail;
+        bulks->after = stage->fences ? bulks->after : bulks->newest;
     }
     prs_marks_add(&out->marks, out->tail, copied ? stage->out.issued : 0, stage->out.recorded);
 }
@@ -190,6 +192,7 @@ enum perseus_status prs_staging_quiet(struct prs_staging *stage, int pe)
         status = stage->peers[pe].lost ? PERSEUS_PEER_LOST
                                        : prs_route_turn(route, &patience, "quiet", (uint32_t)pe);
     }
+    stage->peers[pe].bulks.direct = 0;
     return status;
 }
 
