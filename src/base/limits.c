@@ -23,8 +23,9 @@ static bool read_mask(struct cpu_mask *out)
 bool prs_limits_allow(int cpu)
 {
     struct cpu_mask mask;
+    size_t bits = 8 * sizeof *mask.words;
     return cpu >= 0 && cpu < CPUS_MAX && read_mask(&mask) &&
-           CPU_ISSET_S((size_t)cpu, sizeof mask, (cpu_set_t *)(void *)&mask);
+           (mask.words[(size_t)cpu / bits] >> (size_t)cpu % bits & 1) != 0;
 }
 
 static void read_affinity(struct prs_limits *out)
