@@ -2,6 +2,7 @@
 /* callbacks.c: what the host calls, handed to the plugin. Unpacks and forwards; nothing else. */
 #include "host/status.h"
 #include "plugin.h"
+#include "staging/cuda.h"
 
 static struct prs_plugin *plugin_of(const struct prs_block *block)
 {
@@ -11,6 +12,14 @@ static struct prs_plugin *plugin_of(const struct prs_block *block)
 static enum prs_side side_of(int channel)
 {
     return channel != PRS_ABI_QP_HOST ? PRS_SIDE_PROXY : PRS_SIDE_HOST;
+}
+
+/* After a kernel of this process has failed, the program learns it from its own next CUDA call; an error
+ * from the proxy's calls would end it in the middle of that. */
+static int answer(const struct prs_block *block, int channel, enum perseus_status status)
+{
+    bool moot = side_of(channel) == PRS_SIDE_PROXY && prs_cuda_is_faulted(plugin_of(block)->cuda);
+    return moot ? PRS_ABI_SUCCESS : (int)prs_abi_status(status);
 }
 
 /* The same for every PE: self and node neighbours' atomics come here too. */
@@ -61,7 +70,7 @@ static int show_info(struct prs_block *block, int style)
 
 static int progress(struct prs_block *block)
 {
-    return (int)prs_abi_status(prs_plugin_progress(plugin_of(block)));
+    return answer(block, PRS_ABI_QP_DEFAULT, prs_plugin_progress(plugin_of(block)));
 }
 
 static int rma(struct prs_block *block, int pe, const struct prs_abi_rma_verb *verb,
@@ -70,7 +79,8 @@ static int rma(struct prs_block *block, int pe, const struct prs_abi_rma_verb *v
                const struct prs_abi_hints *hints)
 {
     (void)hints;
-    return (int)prs_abi_status(
+    return answer(
+        block, channel,
         prs_plugin_rma(plugin_of(block), side_of(channel), pe, verb, remote, local, bytes));
 }
 
@@ -78,19 +88,19 @@ static int amo(struct prs_block *block, int pe, const struct prs_abi_amo_verb *v
                struct prs_abi_amo_memory *target, const struct prs_abi_amo_bytes *bytes,
                int channel)
 {
-    return (int)prs_abi_status(
-        prs_plugin_amo(plugin_of(block), side_of(channel), pe, verb, target, bytes));
+    return answer(block, channel,
+                  prs_plugin_amo(plugin_of(block), side_of(channel), pe, verb, target, bytes));
 }
 
 static int fence(struct prs_block *block, int pe, int channel, int is_multi)
 {
     (void)is_multi; /* of one request for several queue pairs: they are one to us */
-    return (int)prs_abi_status(prs_plugin_fence(plugin_of(block), side_of(channel), pe));
+    return answer(block, channel, prs_plugin_fence(plugin_of(block), side_of(channel), pe));
 }
 
 static int quiet(struct prs_block *block, int pe, int channel)
 {
-    return (int)prs_abi_status(prs_plugin_quiet(plugin_of(block), side_of(channel), pe));
+    return answer(block, channel, prs_plugin_quiet(plugin_of(block), side_of(channel), pe));
 }
 
 /* Signals are 8 bytes, integers. */
@@ -102,8 +112,9 @@ static int put_signal(struct prs_block *block, int pe, const struct prs_abi_rma_
 {
     (void)verb;
     (void)signal_bytes;
-    return (int)prs_abi_status(prs_plugin_put_signal(plugin_of(block), side_of(channel), pe, remote,
-                                                     local, bytes, signal_verb->desc, signal));
+    return answer(block, channel,
+                  prs_plugin_put_signal(plugin_of(block), side_of(channel), pe, remote, local,
+                                        bytes, signal_verb->desc, signal));
 }
 
 static int enforce_cst(struct prs_block *block)

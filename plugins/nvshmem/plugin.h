@@ -36,6 +36,7 @@ struct prs_plugin {
     uint32_t seen_submitted, polled_submitted, polls; /* of the proxy thread's progress calls */
     struct hello *hellos;                             /* by PE */
     struct prs_cuda *cuda;                            /* NULL: no GPU, no device memory */
+    bool warned_of_atomics;
     uint64_t stage_bytes;
     struct prs_staging *stage; /* NULL: nothing needs staging */
 };

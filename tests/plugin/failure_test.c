@@ -274,6 +274,133 @@ static void test_locked_memory_limit_is_named(void **state)
                      2);
 }
 
+/* ---- a GPU under it that does not do its part ---- */
+
+static void enter_only(struct host_pe *pe, void *argument)
+{
+    (void)pe;
+    (void)argument;
+    fake_cuda_enter();
+}
+
+static void put_and_quiet(struct host_pe *pe, void *argument)
+{
+    (void)argument;
+    int target = (pe->rank + 1) % pe->n_pes;
+    CHECK(pe, device_put(pe, target, 65536, pe->heap + 131072, 4096) == 0);
+    CHECK(pe, device_quiet(pe) == 0);
+}
+
+static void *release_later(void *argument)
+{
+    (void)argument;
+    usleep(2500000);
+    fake_cuda_hold(false);
+    return NULL;
+}
+
+/* The program's threads hold the driver while the proxies want to copy: after a while it is said, and once they let
+ * go everything goes on. */
+static void held_body(struct host_pe *pe, void *argument)
+{
+    pthread_t thread;
+    host_barrier(pe);
+    fake_cuda_hold(true);
+    if (pe->rank == 0) {
+        pthread_create(&thread, NULL, release_later, NULL);
+    }
+    host_on_proxy(pe, put_and_quiet, argument);
+    host_barrier(pe);
+    if (pe->rank == 0) {
+        pthread_join(thread, NULL);
+    }
+}
+
+static void test_a_held_driver_is_named(void **state)
+{
+    (void)state;
+    ears_clean_environment();
+    setenv("PERSEUS_FABRIC", "loopback", 1);
+    setenv("PERSEUS_ORDERING", "drain", 1);
+    setenv("PERSEUS_TIMEOUT_MS", "3000", 1);
+    char text[8192];
+    struct ears ears;
+    const struct host_spec spec = {.file = FILE_4,
+                                   .version = 40000,
+                                   .n_pes = 2,
+                                   .prepare = enter_only,
+                                   .cuda = fake_cuda_table(4),
+                                   .memory = &fake_cuda_memory,
+                                   .body = held_body};
+    ears_open(&ears);
+    int failures = host_run(&spec);
+    ears_close(&ears, text, sizeof text);
+    assert_int_equal(failures, 0);
+    assert_in_range(ears_count(text, "another thread is in a synchronous call"), 1, 2);
+    assert_int_equal(ears_count(text, "nothing has moved"), 0);
+    ears_clean_environment();
+}
+
+/* A kernel fails in the middle of traffic: one line says whose fault it is, the proxy's calls end quietly, and
+ * nothing crashes on the way out. */
+static void broken_body(struct host_pe *pe, void *argument)
+{
+    host_on_proxy(pe, put_and_quiet, argument);
+    host_barrier(pe);
+    fake_cuda_break(700);
+    host_barrier(pe);
+    host_on_proxy(pe, put_and_quiet, argument);
+    host_barrier(pe);
+}
+
+static void test_a_kernel_that_failed_is_called_that(void **state)
+{
+    (void)state;
+    ears_clean_environment();
+    setenv("PERSEUS_FABRIC", "loopback", 1);
+    char text[8192];
+    struct ears ears;
+    const struct host_spec spec = {.file = FILE_3,
+                                   .version = 30000,
+                                   .n_pes = 2,
+                                   .prepare = enter_only,
+                                   .cuda = fake_cuda_table(3),
+                                   .memory = &fake_cuda_memory,
+                                   .body = broken_body};
+    ears_open(&ears);
+    int failures = host_run(&spec);
+    ears_close(&ears, text, sizeof text);
+    fake_cuda_break(0);
+    if (ears_count(text, "a kernel of this process failed with error 700") != 2) {
+        print_error("%s", text);
+    }
+    assert_int_equal(ears_count(text, "a kernel of this process failed with error 700"), 2);
+    assert_int_equal(ears_count(text, "a copy failed"), 0);
+    assert_int_equal(failures, 0);
+    ears_clean_environment();
+}
+
+/* A system heap beside a GPU without native atomics on it: one line of PE 0. */
+static void test_a_heap_without_native_atomics_is_named_once(void **state)
+{
+    (void)state;
+    ears_clean_environment();
+    setenv("PERSEUS_FABRIC", "loopback", 1);
+    char text[4096];
+    for (int native = 0; native < 2; native++) {
+        fake_cuda_give_atomics(native != 0);
+        const struct host_spec spec = {.file = FILE_4,
+                                       .version = 40000,
+                                       .n_pes = 3,
+                                       .prepare = enter_only,
+                                       .cuda = fake_cuda_table(4),
+                                       .body = ears_nothing};
+        assert_int_equal(ears_run(&spec, text, sizeof text), native == 0);
+        assert_int_equal(ears_count(text, "has no native atomics"), native == 0);
+    }
+    ears_clean_environment();
+}
+
 /* ---- bad calls ---- */
 
 static void bad_kernel(struct host_pe *pe, void *argument)
@@ -436,6 +563,9 @@ int main(void)
         cmocka_unit_test(test_mixed_versions_fail_everywhere),
         cmocka_unit_test(test_mixed_orderings_fail_everywhere),
         cmocka_unit_test(test_loopback_addresses_of_another_host_fail_everywhere),
+        cmocka_unit_test(test_a_held_driver_is_named),
+        cmocka_unit_test(test_a_kernel_that_failed_is_called_that),
+        cmocka_unit_test(test_a_heap_without_native_atomics_is_named_once),
         cmocka_unit_test(test_locked_memory_limit_is_named),
         cmocka_unit_test(test_bad_calls_are_refused_one_line_each),
         cmocka_unit_test(test_dead_peer_is_one_line_and_no_hang),

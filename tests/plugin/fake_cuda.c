@@ -17,7 +17,8 @@
 #define AREAS       256
 
 static _Atomic int faults;
-static _Atomic bool refuse;
+static _Atomic bool refuse, held, has_atomics;
+static _Atomic int broken;
 static __thread void *current;
 static int the_context;
 
@@ -35,6 +36,21 @@ static int fake_cuda_faults(void)
 void fake_cuda_refuse_pinning(bool now)
 {
     atomic_store(&refuse, now);
+}
+
+void fake_cuda_hold(bool now)
+{
+    atomic_store(&held, now);
+}
+
+void fake_cuda_break(int error)
+{
+    atomic_store(&broken, error);
+}
+
+void fake_cuda_give_atomics(bool now)
+{
+    atomic_store(&has_atomics, now);
 }
 
 void fake_cuda_enter(void)
@@ -234,6 +250,8 @@ PRS_PUBLIC int cuEventQuery(void *handle);
 PRS_PUBLIC int cuMemcpyAsync(uintptr_t target, uintptr_t source, size_t bytes, void *stream);
 PRS_PUBLIC int cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags);
 PRS_PUBLIC int cuMemHostUnregister(void *memory);
+PRS_PUBLIC int cuCtxGetDevice(int *out);
+PRS_PUBLIC int cuDeviceGetAttribute(int *out, int attribute, int device);
 PRS_PUBLIC int cuGetErrorString(int error, const char **out);
 
 static bool in_context(void)
@@ -331,12 +349,21 @@ int cuEventRecord(void *handle, void *stream)
 int cuEventQuery(void *handle)
 {
     struct event *event = handle;
+    if (atomic_load(&broken) != 0) {
+        return atomic_load(&broken);
+    }
     return atomic_load(&event->reached) == atomic_load(&event->recorded) ? READY : NOT_READY;
 }
 
 int cuMemcpyAsync(uintptr_t target, uintptr_t source, size_t bytes, void *stream)
 {
     struct area to, from;
+    while (atomic_load(&held)) { /* another thread is in a synchronous call */
+        usleep(1000);
+    }
+    if (atomic_load(&broken) != 0) {
+        return atomic_load(&broken);
+    }
     bool to_known = find_area((void *)target, &to), from_known = find_area((void *)source, &from);
     bool device = (to_known && to.view != NULL) || (from_known && from.view != NULL);
     if (device && (!to_known || !from_known)) {
@@ -371,6 +398,18 @@ int cuGetErrorString(int error, const char **out)
     return READY;
 }
 
+int cuCtxGetDevice(int *out)
+{
+    *out = 0;
+    return in_context() ? READY : NO_CONTEXT;
+}
+
+int cuDeviceGetAttribute(int *out, int attribute, int device)
+{
+    *out = atomic_load(&has_atomics);
+    return attribute == 86 && device == 0 ? READY : INVALID;
+}
+
 static int get_proc_address(const char *name, void **out, int version, uint64_t flags, int *found)
 {
     (void)flags;
@@ -392,6 +431,8 @@ static int get_proc_address(const char *name, void **out, int version, uint64_t 
         {"cuMemHostRegister", (void *)cuMemHostRegister_v2},
         {"cuMemHostUnregister", (void *)cuMemHostUnregister},
         {"cuGetErrorString", (void *)cuGetErrorString},
+        {"cuCtxGetDevice", (void *)cuCtxGetDevice},
+        {"cuDeviceGetAttribute", (void *)cuDeviceGetAttribute},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(rows[i].name, name) == 0 && version >= 12000) {

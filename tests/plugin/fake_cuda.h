@@ -24,4 +24,11 @@ PRS_PUBLIC void fake_cuda_enter(void);
 /* Makes every later page-locking fail, or not. */
 PRS_PUBLIC void fake_cuda_refuse_pinning(bool refuse);
 
+/* Copies do not return from the driver, as while another thread is in a synchronous call. */
+PRS_PUBLIC void fake_cuda_hold(bool now);
+/* Every later copy and event has this error, as after a kernel that failed; 0: none. */
+PRS_PUBLIC void fake_cuda_break(int error);
+/* Whether the GPU has native atomics on system memory. */
+PRS_PUBLIC void fake_cuda_give_atomics(bool now);
+
 #endif

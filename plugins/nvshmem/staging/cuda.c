@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "staging/watch.h"
+
 /* Values of the driver interface. */
 #define CUDA_READY           0
 #define CUDA_NOT_READY       600
@@ -15,6 +17,7 @@
 #define EVENT_WITHOUT_TIMING 2
 #define HOST_PORTABLE        1
 #define DRIVER_VERSION       12000
+#define HOST_NATIVE_ATOMICS  86 /* device attribute */
 
 /* One row per driver function; `member` of struct calls below. */
 struct calls {
@@ -32,6 +35,8 @@ struct calls {
     int (*host_register)(void *memory, size_t bytes, unsigned flags);
     int (*host_unregister)(void *memory);
     int (*error_string)(int error, const char **out);
+    int (*context_device)(int *out);
+    int (*device_attribute)(int *out, int attribute, int device);
 };
 
 /* In the members' order; `exported` is the name in the library where it differs. */
@@ -52,6 +57,8 @@ static const struct {
     {"cuMemHostRegister", "cuMemHostRegister_v2"},
     {"cuMemHostUnregister", NULL},
     {"cuGetErrorString", NULL},
+    {"cuCtxGetDevice", NULL},
+    {"cuDeviceGetAttribute", NULL},
 };
 #define CALLS (sizeof names / sizeof names[0])
 static_assert(sizeof(struct calls) == CALLS * sizeof(void *), "a name for every call");
@@ -60,6 +67,8 @@ struct prs_cuda {
     struct calls calls;
     const struct prs_log *log;
     void *context;
+    struct prs_watch *watch; /* NULL: nothing was staged yet */
+    bool faulted;            /* under the lock of whoever uses the lanes */
 };
 
 /* ---- finding the driver ---- */
@@ -123,10 +132,42 @@ enum perseus_status prs_cuda_create(const struct prs_abi_cuda_table *table,
 
 void prs_cuda_destroy(struct prs_cuda *cuda)
 {
+    if (cuda != NULL) {
+        prs_watch_stop(cuda->watch);
+    }
     free(cuda);
 }
 
-static enum perseus_status check(const struct prs_cuda *cuda, int error, const char *what)
+enum perseus_status prs_cuda_watch(struct prs_cuda *cuda, uint64_t patience_ms)
+{
+    return cuda->watch != NULL ? PERSEUS_OK : prs_watch_start(patience_ms, cuda->log, &cuda->watch);
+}
+
+/* What the driver answers to everything once a kernel has failed. */
+static bool is_kernel_fault(int error)
+{
+    switch (error) {
+    case 700: /* illegal address */
+    case 702: /* time-out of a launch */
+    case 710: /* a device assertion */
+    case 714: /* hardware stack error */
+    case 715: /* illegal instruction */
+    case 716: /* misaligned address */
+    case 717: /* invalid address space */
+    case 718: /* invalid program counter */
+    case 719: /* launch failure */
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool prs_cuda_is_faulted(const struct prs_cuda *cuda)
+{
+    return cuda != NULL && cuda->faulted;
+}
+
+static enum perseus_status check(struct prs_cuda *cuda, int error, const char *what)
 {
     if (error == CUDA_READY) {
         return PERSEUS_OK;
@@ -134,6 +175,17 @@ static enum perseus_status check(const struct prs_cuda *cuda, int error, const c
     const char *text = NULL;
     if (cuda->calls.error_string(error, &text) != CUDA_READY || text == NULL) {
         text = "unknown error";
+    }
+    if (is_kernel_fault(error)) {
+        if (!cuda->faulted) {
+            prs_fail(
+                cuda->log, PERSEUS_CANCELED,
+                "a kernel of this process failed with error %d: %s. Staging ends with it; look "
+                "for the fault in the program (compute-sanitizer)",
+                error, text);
+        }
+        cuda->faulted = true;
+        return PERSEUS_CANCELED;
     }
     return prs_fail(cuda->log, PERSEUS_IO, "CUDA: %s failed with error %d: %s", what, error, text);
 }
@@ -159,6 +211,14 @@ bool prs_cuda_is_device(const struct prs_cuda *cuda, const void *pointer)
            cuda->calls.pointer_get_attribute(&type, MEMORY_TYPE, (uintptr_t)pointer) ==
                CUDA_READY &&
            type == TYPE_DEVICE;
+}
+
+bool prs_cuda_has_host_atomics(const struct prs_cuda *cuda)
+{
+    int device, native = 1;
+    return cuda == NULL || cuda->calls.context_device(&device) != CUDA_READY ||
+           cuda->calls.device_attribute(&native, HOST_NATIVE_ATOMICS, device) != CUDA_READY ||
+           native != 0;
 }
 
 enum perseus_status prs_cuda_pin(struct prs_cuda *cuda, void *memory, size_t bytes)
@@ -214,10 +274,11 @@ void prs_cuda_lane_finish(struct prs_cuda_lane *lane)
 enum perseus_status prs_cuda_lane_copy(struct prs_cuda_lane *lane, void *target, const void *source,
                                        size_t bytes)
 {
-    enum perseus_status status = check(
-        lane->cuda,
-        lane->cuda->calls.copy_async((uintptr_t)target, (uintptr_t)source, bytes, lane->stream),
-        "a copy");
+    struct prs_cuda *cuda = lane->cuda;
+    prs_watch_enter(cuda->watch);
+    int error = cuda->calls.copy_async((uintptr_t)target, (uintptr_t)source, bytes, lane->stream);
+    prs_watch_leave(cuda->watch);
+    enum perseus_status status = check(cuda, error, "a copy");
     lane->issued += status == PERSEUS_OK;
     return status;
 }

@@ -25,6 +25,13 @@ void prs_cuda_destroy(struct prs_cuda *cuda); /* NULL allowed */
  * here and for a lane that was not initialised. */
 enum perseus_status prs_cuda_enter(struct prs_cuda *cuda);
 bool prs_cuda_is_device(const struct prs_cuda *cuda, const void *pointer);
+/* Whether the GPU's atomics on system memory exclude the CPUs': without, a kernel that polls a word with
+ * atomics may keep it to itself. True without a GPU. */
+bool prs_cuda_has_host_atomics(const struct prs_cuda *cuda);
+/* A kernel of this process has failed, which ends all use of the GPU; told once. */
+bool prs_cuda_is_faulted(const struct prs_cuda *cuda);
+/* Says from now on when the driver keeps a copy waiting for longer (watch.h); once. */
+enum perseus_status prs_cuda_watch(struct prs_cuda *cuda, uint64_t patience_ms);
 /* Page-locks host memory so that copies are asynchronous. */
 enum perseus_status prs_cuda_pin(struct prs_cuda *cuda, void *memory, size_t bytes);
 void prs_cuda_unpin(struct prs_cuda *cuda, void *memory);
