@@ -8,7 +8,7 @@ PUT_SIGNAL_KEYS = {
     "protocol": str, "ordering": str, "transfers": int, "bytes": int, "peers": int, "supported": bool, "reason": str,
     "time_us": dict, "efficiency": (int, float), "efficiency_signalled": (int, float), "fences": (int, float),
     "drains": (int, float), "again": (int, float), "signals": (int, float), "payload_errors": int,
-    "vector": bool, "seen_us": dict, "signal_messages": (int, float), "rounds": int,
+    "fence_us": (int, float), "fence_share": (int, float), "vector": bool, "seen_us": dict, "signal_messages": (int, float), "rounds": int,
 }
 PROTOCOLS = [("put-only", False), ("put-only+signals", False), ("coupled", False), ("decoupled", False),
              ("decoupled", True), ("collective", False)]
@@ -40,7 +40,7 @@ class BenchTest(ProgramTest):
         transfers = row["transfers"]
         if row["protocol"] in ("put-only", "collective"):
             self.assertEqual(row["signals"], 0)
-            self.assertEqual(row["fences"], 0)
+            self.assertEqual((row["fences"], row["fence_us"], row["fence_share"]), (0, 0, 0))
             self.assertIsNone(row["seen_us"]["median"])
             return
         self.assertGreater(row["seen_us"]["median"], 0)
@@ -57,8 +57,12 @@ class BenchTest(ProgramTest):
             if row["protocol"] == "coupled":
                 self.assertEqual(row["fences"], expected)
                 self.assertGreater(row["drains"], 0)
+            # A proxy that stands still does so within its round.
+            self.assertEqual(row["fence_us"] > 0, row["drains"] > 0)
+            self.assertEqual(row["fence_share"] > 0, row["drains"] > 0)
+            self.assertLessEqual(row["fence_share"], 1)
         else:
-            self.assertEqual(row["drains"], 0)
+            self.assertEqual((row["drains"], row["fence_us"], row["fence_share"]), (0, 0, 0))
         if row["vector"] and row["ordering"] == "fifo":
             self.assertEqual(row["signal_messages"], groups)
 

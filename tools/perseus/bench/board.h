@@ -30,7 +30,7 @@ struct prs_bench_sample {
     uint64_t end_ns;   /* everything it sent, signals too, is delivered */
     uint64_t seen_ns;  /* it has seen its last signal; 0: it waits for none */
     uint32_t payload_errors;
-    uint64_t fences, drains, again, signals, signal_messages;
+    uint64_t fences, drains, drain_ns, again, signals, signal_messages;
 };
 
 /* A barrier that costs a waiting PE nothing: rounds begin and end with it, not with messages. */

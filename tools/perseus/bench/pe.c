@@ -119,6 +119,7 @@ static void count(const struct perseus_stats *before, const struct perseus_stats
 {
     sample->fences = after->fences - before->fences;
     sample->drains = after->drains - before->drains;
+    sample->drain_ns = after->drain_ns - before->drain_ns;
     sample->again = after->again - before->again;
     sample->signals = after->signals - before->signals;
     sample->signal_messages = after->signal_messages - before->signal_messages;

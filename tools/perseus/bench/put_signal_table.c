@@ -5,7 +5,7 @@
 
 #include "kit/table.h"
 
-enum { TITLE_BYTES = 40, OVERVIEW_COLUMNS = 6 };
+enum { TITLE_BYTES = 40, OVERVIEW_COLUMNS = 6, FENCE_COLUMNS = 2 };
 
 static struct prs_bench_summary summary_of(const struct prs_put_signal *bench, uint32_t cell,
                                            uint32_t mode, enum prs_bench_protocol protocol)
@@ -54,6 +54,12 @@ static size_t choose_columns(const struct prs_put_signal *bench, struct column *
     return n;
 }
 
+/* What fences cost whom signals put by put: the time and its share (the paper's figures 5b, 5c). */
+static bool has_fence_columns(const struct prs_put_signal *bench)
+{
+    return prs_bench_has_protocol(&bench->setup, PRS_BENCH_COUPLED);
+}
+
 static void add_cell(const struct prs_put_signal *bench, uint32_t index,
                      const struct column *columns, size_t n, struct prs_table *table)
 {
@@ -70,20 +76,32 @@ static void add_cell(const struct prs_put_signal *bench, uint32_t index,
             summary_of(bench, index, columns[i].mode, columns[i].protocol);
         prs_table_cell(table, "%.0f%%", 100 * summary.efficiency);
     }
+    struct prs_bench_summary coupled =
+        summary_of(bench, index, prs_bench_baseline(&bench->modes), PRS_BENCH_COUPLED);
+    if (has_fence_columns(bench)) {
+        prs_table_cell(table, "%.0f", coupled.fence_us);
+        prs_table_cell(table, "%.0f%%", 100 * coupled.fence_share);
+    }
 }
 
 static bool print_overview(const struct prs_put_signal *bench)
 {
     struct column chosen[OVERVIEW_COLUMNS];
     size_t n = choose_columns(bench, chosen);
-    struct prs_table_column columns[4 + OVERVIEW_COLUMNS] = {{"PEs", PRS_ALIGN_RIGHT},
-                                                             {"each", PRS_ALIGN_RIGHT},
-                                                             {"transfers", PRS_ALIGN_RIGHT},
-                                                             {"put-only us", PRS_ALIGN_RIGHT}};
+    struct prs_table_column columns[4 + OVERVIEW_COLUMNS + FENCE_COLUMNS] = {
+        {"PEs", PRS_ALIGN_RIGHT},
+        {"each", PRS_ALIGN_RIGHT},
+        {"transfers", PRS_ALIGN_RIGHT},
+        {"put-only us", PRS_ALIGN_RIGHT}};
     for (size_t i = 0; i < n; i++) {
         columns[4 + i] = (struct prs_table_column){chosen[i].title, PRS_ALIGN_RIGHT};
     }
-    struct prs_table *table = prs_table_create(columns, 4 + n);
+    size_t n_columns = 4 + n;
+    if (has_fence_columns(bench)) {
+        columns[n_columns++] = (struct prs_table_column){"fence us", PRS_ALIGN_RIGHT};
+        columns[n_columns++] = (struct prs_table_column){"of its time", PRS_ALIGN_RIGHT};
+    }
+    struct prs_table *table = prs_table_create(columns, n_columns);
     if (table == NULL) {
         return false;
     }
@@ -92,8 +110,13 @@ static bool print_overview(const struct prs_put_signal *bench)
             add_cell(bench, c, chosen, n, table);
         }
     }
-    printf("\nEfficiency: the time of put-only under %s over that of\n\n",
+    printf("\nEfficiency: the time of put-only under %s over that of",
            mode_name(bench, bench->modes.reference));
+    if (has_fence_columns(bench)) {
+        printf(" each;\nfence: what coupled under %s stands still in fences, of all senders",
+               mode_name(bench, prs_bench_baseline(&bench->modes)));
+    }
+    printf("\n\n");
     bool is_printed = prs_table_print(table, stdout);
     prs_table_destroy(table);
     return is_printed;
@@ -114,6 +137,8 @@ static void add_row(const struct prs_put_signal *bench, uint32_t cell, uint32_t 
     prs_table_cell(table, "%.0f", row.time_us.p90);
     prs_table_cell(table, "%.0f", row.fences);
     prs_table_cell(table, "%.0f", row.drains);
+    prs_table_cell(table, "%.0f", row.fence_us);
+    prs_table_cell(table, "%.0f%%", 100 * row.fence_share);
     prs_table_cell(table, "%.1f", row.again);
     prs_table_cell(table, "%.0f", row.signal_messages);
     prs_table_cell(table, "%llu", (unsigned long long)row.payload_errors);
@@ -122,12 +147,13 @@ static void add_row(const struct prs_put_signal *bench, uint32_t cell, uint32_t 
 static bool print_cell(const struct prs_put_signal *bench, uint32_t index)
 {
     static const struct prs_table_column columns[] = {
-        {"protocol", PRS_ALIGN_LEFT},    {"ordering", PRS_ALIGN_LEFT},
-        {"efficiency", PRS_ALIGN_RIGHT}, {"of signalled", PRS_ALIGN_RIGHT},
-        {"median us", PRS_ALIGN_RIGHT},  {"p10", PRS_ALIGN_RIGHT},
-        {"p90", PRS_ALIGN_RIGHT},        {"fences", PRS_ALIGN_RIGHT},
-        {"drains", PRS_ALIGN_RIGHT},     {"AGAIN", PRS_ALIGN_RIGHT},
-        {"messages", PRS_ALIGN_RIGHT},   {"errors", PRS_ALIGN_RIGHT},
+        {"protocol", PRS_ALIGN_LEFT},     {"ordering", PRS_ALIGN_LEFT},
+        {"efficiency", PRS_ALIGN_RIGHT},  {"of signalled", PRS_ALIGN_RIGHT},
+        {"median us", PRS_ALIGN_RIGHT},   {"p10", PRS_ALIGN_RIGHT},
+        {"p90", PRS_ALIGN_RIGHT},         {"fences", PRS_ALIGN_RIGHT},
+        {"drains", PRS_ALIGN_RIGHT},      {"fence us", PRS_ALIGN_RIGHT},
+        {"of its time", PRS_ALIGN_RIGHT}, {"AGAIN", PRS_ALIGN_RIGHT},
+        {"messages", PRS_ALIGN_RIGHT},    {"errors", PRS_ALIGN_RIGHT},
     };
     char size[32];
     const struct prs_put_signal_cell *cell = &bench->cells[index];

@@ -15,6 +15,7 @@ struct tally {
     double *time_us, *seen_us; /* room for samples_max */
     uint32_t n_rounds, n_seen;
     double fences, drains, again, signals, signal_messages; /* sums */
+    double fence_us, sender_us; /* sums: of standing still, and of first submit until delivered */
     uint64_t payload_errors;
 };
 
@@ -88,6 +89,8 @@ void prs_bench_results_add(struct prs_bench_results *results, uint32_t cell, uin
         seen_ns = sample->seen_ns > seen_ns ? sample->seen_ns : seen_ns;
         tally->fences += (double)sample->fences;
         tally->drains += (double)sample->drains;
+        tally->fence_us += (double)sample->drain_ns / 1e3;
+        tally->sender_us += (double)(sample->end_ns - sample->start_ns) / 1e3;
         tally->again += (double)sample->again;
         tally->signals += (double)sample->signals;
         tally->signal_messages += (double)sample->signal_messages;
@@ -138,6 +141,8 @@ struct prs_bench_summary prs_bench_results_summary(const struct prs_bench_result
         .fences = tally->fences / n,
         .drains = tally->drains / n,
         .again = tally->again / n,
+        .fence_us = tally->fence_us / n,
+        .fence_share = tally->sender_us > 0 ? tally->fence_us / tally->sender_us : 0,
         .signals = tally->signals / n,
         .signal_messages = tally->signal_messages / n,
         .payload_errors = tally->payload_errors,
@@ -286,6 +291,8 @@ void prs_bench_summary_json(const struct prs_bench_summary *summary,
                         prs_json_number(summary->efficiency_signalled));
     json_object_set_new(row, "fences", prs_json_number(summary->fences));
     json_object_set_new(row, "drains", prs_json_number(summary->drains));
+    json_object_set_new(row, "fence_us", prs_json_number(summary->fence_us));
+    json_object_set_new(row, "fence_share", prs_json_number(summary->fence_share));
     json_object_set_new(row, "again", prs_json_number(summary->again));
     json_object_set_new(row, "signals", prs_json_number(summary->signals));
     json_object_set_new(row, "signal_messages", prs_json_number(summary->signal_messages));

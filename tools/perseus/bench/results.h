@@ -33,6 +33,8 @@ struct prs_bench_summary {
     double efficiency;              /* put-only in the reference mode / this, medians */
     double efficiency_signalled;    /* the same against put-only+signals */
     double fences, drains, again, signals, signal_messages;
+    double fence_us;         /* that proxies stood still in fences, per round, of all senders */
+    double fence_share;      /* of the senders' time, 0 to 1 */
     uint64_t payload_errors; /* in all rounds */
 };
 struct prs_bench_summary prs_bench_results_summary(const struct prs_bench_results *results,
