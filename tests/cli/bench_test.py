@@ -101,7 +101,7 @@ class BenchTest(ProgramTest):
         self.assertNotRegex(done.stdout, r"(?m)^coupled +nic-fence")
         self.assertRegex(done.stdout, r"(?m)^coupled +drain +\d+%")
         self.assertIn("5 transfers of 64 bytes to 3 PEs", done.stdout)
-        self.assertRegex(done.stdout, r"(?m)^ +3 +4 KiB +1( +\d+)( +\d+%)+$")
+        self.assertRegex(done.stdout, r"(?m)^ +3 +4 KiB +1( +\d+)( +\d+%)+ +\d+ +\d+%$")
         self.assertEqual(done.stderr, "")
 
     def test_details_and_limit(self):
