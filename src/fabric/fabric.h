@@ -22,6 +22,10 @@
  *   Completed. The source is reusable. With caps.completion == PRS_COMPLETION_DELIVERED the data is
  *   also visible at the target to whatever is posted afterwards, by any path.
  *
+ *   Early. An operation with the flag EARLY may complete as soon as its source is reusable. It has been
+ *   delivered when a put that the lane's order keeps behind it has. If it is lost after it has
+ *   completed, its peer has failed, and what is or was posted behind it says so.
+ *
  *   Order. Within (peer, lane) only what caps.order says is kept. A granted FENCE flag holds the
  *   operation, and all that is posted behind it in caps.fence_scope, until all that was posted
  *   before it there has completed.
@@ -72,11 +76,12 @@ enum prs_op_kind {
 };
 
 enum prs_op_flag {
-    PRS_OP_FENCE = 1,     /* only if caps.fence_scope != NONE */
-    PRS_OP_MORE = 2,      /* the doorbell may wait for flush; a hint */
-    PRS_OP_IMMEDIATE = 4, /* PUT: the target's poll gets `immediate` once the data is visible */
-    PRS_OP_INLINE = 8,    /* PUT: from inline_source, at most caps.inline_bytes, copied by post */
-    PRS_OP_UNTRACKED = 16 /* no event on success; errors still arrive, with the cookie */
+    PRS_OP_FENCE = 1,      /* only if caps.fence_scope != NONE */
+    PRS_OP_MORE = 2,       /* the doorbell may wait for flush; a hint */
+    PRS_OP_IMMEDIATE = 4,  /* PUT: the target's poll gets `immediate` once the data is visible */
+    PRS_OP_INLINE = 8,     /* PUT: from inline_source, at most caps.inline_bytes, copied by post */
+    PRS_OP_UNTRACKED = 16, /* no event on success; errors still arrive, with the cookie */
+    PRS_OP_EARLY = 32      /* PUT: delivery need not be waited for; only if completes_early */
 };
 
 struct prs_region;
@@ -138,6 +143,7 @@ struct prs_caps {
     enum prs_fence_scope fence_scope;
     enum prs_completion completion;
     bool completion_per_operation;
+    bool completes_early;      /* takes the flag EARLY, and saves something by it */
     bool signals_tear;         /* before it has completed, a SIGNAL_SET may be seen half-written */
     uint32_t immediate_bits;   /* 0, or 4..64, carried by puts */
     uint32_t atomics;          /* bit per enum perseus_atomic, non-fetching */

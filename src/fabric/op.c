@@ -24,6 +24,9 @@ static const char *flags_wrong(const struct prs_caps *caps, const struct prs_op 
         (op->bytes > caps->inline_bytes || (op->inline_source == NULL && op->bytes > 0))) {
         return "the inline source is missing or larger than inline_bytes";
     }
+    if (op->flags & PRS_OP_EARLY && (op->kind != PRS_OP_PUT || !caps->completes_early)) {
+        return "only a put can complete early, and only where that is granted";
+    }
     if (op->flags & PRS_OP_IMMEDIATE &&
         (caps->immediate_bits == 0 ||
          (caps->immediate_bits < 64 && op->immediate >> caps->immediate_bits != 0))) {

@@ -7,6 +7,7 @@
  *     operation.c   ... how each is made
  *     post.c        an operation passes its mode's gate into the fabric
  *     park.c        operations that must wait, and their waking
+ *     prove.c       deliveries that are not asked for one by one
  *     progress.c    poll; what completed, what arrived
  *     fence.c       fences, drains, quiets
  *     modes/        a file for each mode; mode.c is their registry and says what each needs
@@ -27,7 +28,9 @@
 
 #define PRS_PARKED_DEFAULT    64
 #define PRS_VECTOR_VALUES_MAX (PRS_STAGE_BYTES / 8)
-#define PRS_COOKIE_ANSWER     (UINT64_C(1) << 32) /* | rank: the completion of an answer to it */
+/* Cookies of what is no open operation: | the peer's rank. */
+#define PRS_COOKIE_ANSWER (UINT64_C(1) << 32)
+#define PRS_COOKIE_FLUSH  (UINT64_C(2) << 32)
 
 /* ---- modes ---- */
 
@@ -42,6 +45,8 @@ struct prs_mode {
     bool counted;
     /* A put may carry its signal, where signals are records. */
     bool rides;
+    /* The lane keeps puts in order: the delivery of one proves those posted before it. */
+    bool ordered;
     /* Fences hold the whole channel until done: drain (every peer) and drain-peer (one). */
     bool stalls, stalls_all;
     /* May `pending` be posted now? Adds fabric flags to *out_flags. */
@@ -109,7 +114,7 @@ struct prs_orderer {
         *peers;                   /* by rank; written by the driving thread, read by stats */
     struct prs_mail_in **mail_in; /* by rank */
     struct prs_mail_list mail_work;
-    struct prs_peer_list ready, watched;
+    struct prs_peer_list ready, watched, unproven;
     struct prs_window **windows; /* by id */
     uint32_t windows_count, windows_room;
     bool has_mailbox;
@@ -130,6 +135,7 @@ struct prs_orderer {
     struct prs_pools pools;
     uint64_t now_ns;              /* as of this step; only while a peer is watched */
     uint64_t strangers;           /* immediates refused so far */
+    bool submitted;               /* something, since the last step */
     struct prs_counters counters; /* what belongs to no single peer */
 };
 

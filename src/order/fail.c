@@ -49,6 +49,7 @@ void prs_order_peer_fail(struct prs_orderer *orderer, struct prs_order_peer *pee
         prs_order_unpark(orderer, peer);
         prs_pending_give_up(orderer, pending, told);
     }
+    prs_order_disprove(orderer, peer, told);
     uint32_t index = peer->mail_out.first_open;
     peer->mail_out.first_open = PRS_NONE;
     while (index != PRS_NONE) {
@@ -74,7 +75,7 @@ static bool owes(const struct prs_orderer *orderer, const struct prs_order_peer 
 {
     const struct prs_mail_in *in = orderer->mail_in[peer->rank];
     return peer->epochs.open > peer->parked_count || (peer->refused && peer->parked_count > 0) ||
-           (in != NULL && in->answer_in_flight);
+           peer->flush_sequence != 0 || (in != NULL && in->answer_in_flight);
 }
 
 static void append_watched(struct prs_orderer *orderer, struct prs_order_peer *peer)
@@ -114,6 +115,7 @@ static void give_up(struct prs_orderer *orderer, struct prs_order_peer *peer)
             (void *)((char *)peer->epochs.oldest - offsetof(struct prs_pending, of_peer));
         prs_pending_give_up(orderer, pending, prs_order_peer_check(peer));
     }
+    peer->flush_sequence = 0;
     struct prs_mail_in *in = orderer->mail_in[peer->rank];
     if (in != NULL) {
         in->answer_in_flight = false;

@@ -147,16 +147,19 @@ void prs_mail_answered(struct prs_orderer *orderer, struct prs_order_peer *peer,
 {
     struct prs_mail_out *mail = &peer->mail_out;
     enum perseus_status status = PERSEUS_OK;
+    uint64_t sequence = 0;
     while (status == PERSEUS_OK && mail->acked != acked) {
         struct prs_pending *pending = prs_mail_oldest(orderer, peer);
         mail->first_open = pending->next;
         mail->acked++;
         mail->rings[pending->ring].used -= pending->charge;
+        sequence = pending->sequence;
         status = outcome(orderer, pending, mail->acked == acked, code);
         prs_pending_clear(orderer, pending, PRS_WAIT_ANSWER, status);
     }
     if (status != PERSEUS_OK) {
         prs_order_peer_fail(orderer, peer, status);
     }
+    prs_order_prove(orderer, peer, sequence);
     prs_order_wake(orderer, peer);
 }

@@ -51,7 +51,7 @@ struct prs_order_peer {
     enum perseus_status status; /* the first failure; it stays */
     bool fence_due;             /* a fence to be resolved at the next use */
     bool refused;               /* the fabric took nothing more at the last attempt */
-    bool ready_listed, watch_listed;
+    bool ready_listed, watch_listed, prove_listed;
     struct prs_remote *control; /* NULL without a mailbox */
     struct prs_epochs epochs;
     uint64_t fence_after;   /* plain operations are after this epoch */
@@ -59,8 +59,12 @@ struct prs_order_peer {
     uint64_t flagged_after; /* nic-fence: a flag already covers this */
     uint32_t native_atomics_open;
     uint32_t parked_first, parked_last, parked_count;
+    uint32_t asked; /* puts on their way that ask for their delivery */
+    uint32_t unproven_first, unproven_last, unproven_count; /* through prs_pending.next */
+    uint64_t posts;                                         /* so far */
+    uint64_t flush_sequence;                                /* of the flush on its way; 0: none */
     uint64_t moved_ns, watched_ns; /* last movement, as noticed; and when it was listed */
-    struct prs_order_peer *ready_next, *watch_next;
+    struct prs_order_peer *ready_next, *watch_next, *prove_next;
     struct prs_mail_out mail_out;
     struct prs_counters counters;
 };
@@ -85,6 +89,20 @@ void prs_order_peer_fail(struct prs_orderer *orderer, struct prs_order_peer *pee
 void prs_order_peer_watch(struct prs_orderer *orderer, struct prs_order_peer *peer);
 /* Gives up the peer that has not moved for longest, if that is too long. */
 bool prs_order_watch(struct prs_orderer *orderer);
+
+/* prove.c */
+bool prs_order_may_be_early(const struct prs_orderer *orderer, const struct prs_order_peer *peer,
+                            const struct prs_pending *pending);
+/* It was posted so, and no answer will come for it. */
+void prs_order_unproven(struct prs_orderer *orderer, struct prs_pending *pending);
+/* The put of this sequence is delivered: so are those before it, where puts keep order. */
+void prs_order_prove(struct prs_orderer *orderer, struct prs_order_peer *peer, uint64_t sequence);
+/* No proof will come. */
+void prs_order_disprove(struct prs_orderer *orderer, struct prs_order_peer *peer,
+                        enum perseus_status status);
+void prs_order_flushed(struct prs_orderer *orderer, struct prs_order_peer *peer);
+/* Sends flushes that are due; `idle`: this step had nothing else to do. */
+bool prs_order_prove_pump(struct prs_orderer *orderer, bool idle);
 
 /* park.c */
 bool prs_order_can_park(const struct prs_orderer *orderer, const struct prs_order_peer *peer);

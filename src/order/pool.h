@@ -23,10 +23,11 @@ enum prs_form {
     PRS_FORM_RIDING  /* a put that carries its signal: direct, and a record as well */
 };
 
-enum prs_wait {                     /* what an open operation still waits for */
-                PRS_WAIT_POST = 1,  /* parked */
-                PRS_WAIT_LOCAL = 2, /* the fabric's completion */
-                PRS_WAIT_ANSWER = 4 /* the target's word that its record is applied */
+enum prs_wait {                      /* what an open operation still waits for */
+                PRS_WAIT_POST = 1,   /* parked */
+                PRS_WAIT_LOCAL = 2,  /* the fabric's completion */
+                PRS_WAIT_ANSWER = 4, /* the target's word that its record is applied */
+                PRS_WAIT_PROOF = 8   /* the delivery of something behind it (prove.c) */
 };
 
 /* An open operation, from submit to its end. Parked operations stand in their peer's queue. */
@@ -36,6 +37,7 @@ struct prs_pending {
     uint64_t after; /* it may take effect once the epochs of its peer below this have passed */
     struct prs_epoch_member of_peer, of_endpoint;
     uint64_t number;       /* RECORD, RIDING: once posted */
+    uint64_t sequence;     /* of its post, among those to its peer */
     uint32_t token;        /* index, or PRS_NONE */
     uint32_t stage, reply; /* slots, or PRS_NONE */
     uint32_t next;         /* free, parked, or open records of its peer */
@@ -46,6 +48,7 @@ struct prs_pending {
     uint8_t status;        /* enum perseus_status: its first error */
     bool opened;           /* stands in the epochs */
     bool told;             /* its end was told before the fabric returned it */
+    bool asked;            /* a put whose completion means that it is delivered */
     bool native_atomic, result_in_stage;
     enum perseus_signal_op riding_op;
     uint64_t riding_value, riding_slot;

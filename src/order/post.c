@@ -22,6 +22,12 @@ static void remember(struct prs_orderer *orderer, struct prs_order_peer *peer,
                      struct prs_pending *pending, const struct prs_op *op)
 {
     pending->waits = PRS_WAIT_LOCAL;
+    pending->sequence = ++peer->posts;
+    pending->asked = op->kind == PRS_OP_PUT && (op->flags & PRS_OP_EARLY) == 0;
+    peer->asked += pending->asked;
+    if (pending->form == PRS_FORM_DIRECT && (op->flags & PRS_OP_EARLY) != 0) {
+        prs_order_unproven(orderer, pending);
+    }
     if (pending->form != PRS_FORM_DIRECT) {
         pending->waits |= PRS_WAIT_ANSWER;
         prs_mail_posted(orderer, pending);
@@ -51,6 +57,9 @@ enum perseus_status prs_order_try(struct prs_orderer *orderer, struct prs_order_
     op.flags |= flags;
     if (orderer->caps.batching) {
         op.flags |= PRS_OP_MORE;
+    }
+    if (prs_order_may_be_early(orderer, peer, pending)) {
+        op.flags |= PRS_OP_EARLY;
     }
     enum perseus_status status = stamp(orderer, peer, pending, &op);
     if (status == PERSEUS_AGAIN) {

@@ -5,7 +5,8 @@
 
 #define EVENTS_PER_POLL 64u
 
-static void on_answer_completion(struct prs_orderer *orderer, const struct prs_event *event)
+/* An answer, or a flush. */
+static void on_own_completion(struct prs_orderer *orderer, const struct prs_event *event)
 {
     uint32_t rank = (uint32_t)(event->cookie & UINT32_MAX);
     struct prs_order_peer *peer =
@@ -16,16 +17,20 @@ static void on_answer_completion(struct prs_orderer *orderer, const struct prs_e
         return;
     }
     peer->moved_ns = orderer->now_ns;
-    prs_mail_answer_done(orderer, rank);
     if (event->status != PERSEUS_OK) {
         prs_order_peer_fail(orderer, peer, event->status);
+    }
+    if ((event->cookie & PRS_COOKIE_FLUSH) != 0) {
+        prs_order_flushed(orderer, peer);
+    } else {
+        prs_mail_answer_done(orderer, rank);
     }
 }
 
 static void on_completion(struct prs_orderer *orderer, const struct prs_event *event)
 {
     if (event->cookie >= PRS_COOKIE_ANSWER) {
-        on_answer_completion(orderer, event);
+        on_own_completion(orderer, event);
         return;
     }
     struct prs_pending *pending = prs_pending_at(orderer, event->cookie);
@@ -37,10 +42,15 @@ static void on_completion(struct prs_orderer *orderer, const struct prs_event *e
         return;
     }
     struct prs_order_peer *peer = pending->peer;
+    uint64_t sequence = pending->sequence;
+    bool asked = pending->asked;
     peer->moved_ns = orderer->now_ns;
+    peer->asked -= asked;
     prs_pending_clear(orderer, pending, PRS_WAIT_LOCAL, event->status);
     if (event->status != PERSEUS_OK) {
         prs_order_peer_fail(orderer, peer, event->status);
+    } else if (asked) {
+        prs_order_prove(orderer, peer, sequence);
     }
 }
 
@@ -82,6 +92,10 @@ enum perseus_status prs_orderer_progress(struct prs_orderer *orderer, uint32_t b
     did |= orderer->mail_work.first != NULL && prs_mail_in_pump(orderer);
     did |= orderer->watched.first != NULL && prs_order_watch(orderer);
     did |= orderer->quiets_count > 0 && prs_order_quiets_update(orderer);
+    if (orderer->unproven.first != NULL) {
+        did |= prs_order_prove_pump(orderer, !did && !orderer->submitted);
+    }
+    orderer->submitted = false;
     *out_did = did;
     return prs_orderer_flush(orderer);
 }

@@ -32,6 +32,7 @@ struct prs_control_layout prs_control_layout(uint32_t n_peers, uint32_t replies,
     layout.mail[PRS_MAIL_FAR] = take(&at, far >= FAR_BYTES_MIN ? (uint64_t)n_peers * far : 0);
     layout.answers = take(&at, n_peers * sizeof(struct prs_reply));
     layout.replies = take(&at, replies * sizeof(struct prs_reply));
+    layout.scratch = take(&at, sizeof(uint64_t));
     layout.staging = take(&at, (uint64_t)stages * PRS_STAGE_BYTES);
     layout.bytes = at;
     return layout;

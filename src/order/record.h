@@ -98,6 +98,7 @@ struct prs_control_layout {
     uint64_t mail[PRS_MAIL_RINGS];      /* by sender */
     uint64_t replies;                   /* struct prs_reply, by slot */
     uint64_t answers;                   /* sources of replies on their way, by peer */
+    uint64_t scratch;                   /* where flushes write, and nobody reads */
     uint64_t staging, bytes;
 };
 

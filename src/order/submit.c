@@ -266,6 +266,7 @@ enum perseus_status prs_orderer_submit(struct prs_orderer *orderer,
         }
     }
     status = dispatch(orderer, peer, request, token);
+    orderer->submitted |= status == PERSEUS_OK;
     if (status != PERSEUS_OK) {
         prs_token_give_back(orderer, token);
         if (status != PERSEUS_AGAIN) {

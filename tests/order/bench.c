@@ -26,6 +26,7 @@ static void init(struct bench *bench, enum perseus_ordering ordering, const stru
     if (caps != NULL) {
         bench->fake->fabric.caps = *caps;
     }
+    bench->fake->fabric.caps.completes_early = sizes->completes_early;
     struct prs_orderer_config config = {.endpoint = &bench->fake->endpoint,
                                         .ordering = ordering,
                                         .self = 0,

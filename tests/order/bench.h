@@ -29,6 +29,7 @@ struct bench_sizes {
     struct prs_order_pools pools;
     uint32_t parked_max; /* 0: 8 */
     uint64_t timeout_ns;
+    bool completes_early; /* of the fabric's caps */
 };
 void bench_init_sized(struct bench *bench, enum perseus_ordering ordering,
                       const struct bench_sizes *sizes);

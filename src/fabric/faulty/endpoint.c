@@ -182,6 +182,28 @@ static struct prs_faulty_op *take_free(struct prs_faulty_endpoint *self)
     return queued;
 }
 
+/* What may complete early does so before anything of it is at the target, as far as its bytes can
+ * be kept here: the completion comes back apart from the operation. */
+static void complete_early(struct prs_faulty_endpoint *self, struct prs_faulty_op *queued)
+{
+    struct prs_op *op = &queued->op;
+    struct prs_faulty_op *early =
+        op->bytes <= self->base.fabric->caps.inline_bytes ? take_free(self) : NULL;
+    if (early == NULL) {
+        return;
+    }
+    if ((op->flags & PRS_OP_INLINE) == 0 && op->bytes > 0) {
+        memcpy(queued->copied, op->local->base + op->local_offset, op->bytes);
+    }
+    op->flags |= PRS_OP_INLINE;
+    queued->is_told = true;
+    early->op = *op;
+    early->status = PERSEUS_OK;
+    early->due_ns = prs_clock_now_ns(&self->fabric->clock) + random_jitter(self);
+    self->n_ops++;
+    append(&self->done, early);
+}
+
 enum perseus_status prs_faulty_post(struct prs_endpoint *endpoint, const struct prs_op *op)
 {
     struct prs_faulty_endpoint *self = (struct prs_faulty_endpoint *)endpoint;
@@ -211,6 +233,7 @@ enum perseus_status prs_faulty_post(struct prs_endpoint *endpoint, const struct 
     }
     queued->number = ++self->posted;
     queued->is_inside = false;
+    queued->is_told = false;
     queued->is_doomed =
         queued->number == config->fail_nth || prs_rng_unit(&self->rng) < config->error_probability;
     queued->due_ns = arrival_ns(self, op);
@@ -220,6 +243,9 @@ enum perseus_status prs_faulty_post(struct prs_endpoint *endpoint, const struct 
     self->has_failed_peer |= peer->is_failed; /* it failed, but the caller does not know yet */
     self->n_ops++;
     append(&self->open, queued);
+    if (op->flags & PRS_OP_EARLY && (op->flags & PRS_OP_UNTRACKED) == 0) {
+        complete_early(self, queued);
+    }
     return PERSEUS_OK;
 }
 
@@ -245,7 +271,8 @@ void prs_faulty_finish(struct prs_faulty_endpoint *self, struct prs_faulty_op *q
     if (status != PERSEUS_OK) {
         self->peers[queued->op.peer]->is_failed = true;
         self->has_failed_peer = true;
-    } else if (queued->op.flags & PRS_OP_UNTRACKED) {
+    }
+    if (queued->is_told || (status == PERSEUS_OK && (queued->op.flags & PRS_OP_UNTRACKED))) {
         recycle(self, queued);
         return;
     }

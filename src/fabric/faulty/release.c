@@ -57,8 +57,9 @@ static bool send_inside(struct prs_faulty_endpoint *self, struct prs_faulty_op *
     struct prs_op op = queued->op;
     op.inline_source = queued->copied;
     op.cookie = (uintptr_t)queued;
-    op.flags &= (uint8_t)~PRS_OP_UNTRACKED; /* fences wait for it: its end must be seen */
-    op.flags |= PRS_OP_MORE;                /* one doorbell for all that this walk releases */
+    /* Fences and order wait for it: its end must be seen, when it is delivered. */
+    op.flags &= (uint8_t) ~(PRS_OP_UNTRACKED | PRS_OP_EARLY);
+    op.flags |= PRS_OP_MORE; /* one doorbell for all that this walk releases */
     enum perseus_status status = self->inside->ops->post(self->inside, &op);
     if (status == PERSEUS_OK) {
         queued->is_inside = true;

@@ -35,6 +35,7 @@ struct prs_faulty_op {
     struct prs_op op;
     bool is_inside;
     bool is_doomed;             /* it will fail instead of going inside */
+    bool is_told;               /* it has completed early: its end is nobody's event */
     enum perseus_status status; /* when done */
     uint64_t number;            /* of the post at its endpoint, from 1 */
     uint64_t due_ns;            /* HELD: arrives at the target; done: may be reported */

@@ -66,8 +66,9 @@ static uint64_t provider_flags(const struct prs_caps *caps, const struct prs_op 
 {
     /* The ...msg calls take these from their argument alone, not from the endpoint's op_flags. */
     uint64_t flags = FI_COMPLETION;
-    flags |=
-        caps->completion == PRS_COMPLETION_DELIVERED ? FI_DELIVERY_COMPLETE : FI_TRANSMIT_COMPLETE;
+    bool delivered =
+        caps->completion == PRS_COMPLETION_DELIVERED && (op->flags & PRS_OP_EARLY) == 0;
+    flags |= delivered ? FI_DELIVERY_COMPLETE : FI_TRANSMIT_COMPLETE;
     if (op->flags & PRS_OP_FENCE) {
         flags |= FI_FENCE;
     }

@@ -34,6 +34,7 @@ static struct prs_caps loopback_caps(const struct prs_fabric_config *config)
         .fence_scope = has_fence ? PRS_FENCE_LANE : PRS_FENCE_NONE,
         .completion = delivers ? PRS_COMPLETION_DELIVERED : PRS_COMPLETION_TRANSMITTED,
         .completion_per_operation = true,
+        .completes_early = delivers, /* the decorator does it; here all complete when delivered */
         .signals_tear = without & PRS_UNGRANT_WHOLE_SIGNALS,
         .immediate_bits = bits,
         .atomics = atomics,

@@ -37,5 +37,6 @@ static enum prs_gate fifo_gate(struct prs_orderer *orderer, struct prs_order_pee
 
 const struct prs_mode prs_mode_fifo = {.ordering = PERSEUS_ORDERING_FIFO,
                                        .rides = true,
+                                       .ordered = true,
                                        .gate = fifo_gate,
                                        .may_apply = prs_mail_epoch_complete};

@@ -115,6 +115,8 @@ void prs_lf_caps_fill(const struct fi_info *info, struct prs_caps *out)
     caps_order(info, out);
     caps_fence(info, traits, out);
     caps_completion(info, out);
+    out->completes_early =
+        out->completion == PRS_COMPLETION_DELIVERED && (traits & PRS_LF_ACKNOWLEDGES);
     caps_immediate(info, traits, out);
 }
 

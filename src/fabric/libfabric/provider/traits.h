@@ -36,7 +36,9 @@ enum prs_lf_trait {
      * connections. */
     PRS_LF_WAKES_FOR_ALL = 512,
     /* What FI_WAIT_FD gives stays readable once it has been: fi_trywait does not reset it. */
-    PRS_LF_WAKES_FOR_EVER = 1024
+    PRS_LF_WAKES_FOR_EVER = 1024,
+    /* Delivery is a message back from the target; without it a write completes once it is sent. */
+    PRS_LF_ACKNOWLEDGES = 2048
 };
 
 /* Bits of enum prs_lf_trait. */
