@@ -6,7 +6,9 @@
 #include <rdma/fi_cm.h>
 
 #include "fabric/libfabric/internal.h"
+#include "fabric/libfabric/provider/handlers.h"
 #include "fabric/libfabric/provider/ip.h"
+#include "fabric/libfabric/provider/library.h"
 #include "fabric/libfabric/provider/shm.h"
 #include "fabric/libfabric/status.h"
 #include "fabric/libfabric/provider/traits.h"
@@ -24,7 +26,7 @@ static enum perseus_status endpoint_fail(const struct prs_lf_endpoint *endpoint,
 static struct fi_info *endpoint_info(struct prs_lf_endpoint *endpoint,
                                      const struct prs_lf_fabric *fabric)
 {
-    struct fi_info *info = fi_dupinfo(fabric->info);
+    struct fi_info *info = prs_lf_library()->dupinfo(fabric->info);
     if (info == NULL || !prs_lf_shm_is(info)) {
         return info;
     }
@@ -58,7 +60,7 @@ static int endpoint_make(struct prs_lf_endpoint *endpoint, struct prs_lf_fabric 
     error =
         error == 0 ? fi_ep_bind(endpoint->ep, &endpoint->cq->fid, FI_TRANSMIT | FI_RECV) : error;
     error = error == 0 ? fi_enable(endpoint->ep) : error;
-    fi_freeinfo(info);
+    prs_lf_library()->freeinfo(info);
     return error;
 }
 
@@ -91,7 +93,10 @@ enum perseus_status prs_lf_endpoint_open(struct prs_fabric *base, struct prs_end
     }
     endpoint->base = (struct prs_endpoint){.ops = base->ops, .fabric = base};
     prs_lf_pool_init(&endpoint->pool, base->caps.inflight_max);
+    struct prs_lf_handlers handlers;
+    prs_lf_handlers_keep(&handlers);
     int error = endpoint_make(endpoint, fabric);
+    prs_lf_handlers_give_back(&handlers);
     enum perseus_status status = error == 0 ? endpoint_check_bind(endpoint)
                                             : endpoint_fail(endpoint, "open an endpoint", error);
     if (status == PERSEUS_OK && (fabric->traits & PRS_LF_REFUSES_EMPTY)) {

@@ -4,7 +4,9 @@
 #include "fabric/libfabric/provider/caps.h"
 #include "fabric/libfabric/provider/choose.h"
 #include "fabric/libfabric/internal.h"
+#include "fabric/libfabric/provider/handlers.h"
 #include "fabric/libfabric/provider/ip.h"
+#include "fabric/libfabric/provider/library.h"
 #include "fabric/libfabric/libfabric.h"
 #include "fabric/libfabric/provider/process.h"
 #include "fabric/libfabric/provider/shm.h"
@@ -24,7 +26,7 @@ static void fabric_close(struct prs_fabric *base)
         fi_close(&fabric->fabric->fid);
     }
     if (fabric->info != NULL) {
-        fi_freeinfo(fabric->info);
+        prs_lf_library()->freeinfo(fabric->info);
     }
     pthread_mutex_destroy(&fabric->lock);
     free(fabric);
@@ -47,8 +49,11 @@ static enum perseus_status fabric_fill(struct prs_lf_fabric *fabric,
         fabric->base.caps.scope = prs_lf_network_space();
     }
     fabric->traits = prs_lf_traits(fabric->base.caps.provider);
-    int error = fi_fabric(fabric->info->fabric_attr, &fabric->fabric, NULL);
+    struct prs_lf_handlers handlers;
+    prs_lf_handlers_keep(&handlers);
+    int error = prs_lf_library()->fabric(fabric->info->fabric_attr, &fabric->fabric, NULL);
     error = error == 0 ? fi_domain(fabric->fabric, fabric->info, &fabric->domain, NULL) : error;
+    prs_lf_handlers_give_back(&handlers);
     if (error != 0) {
         status = prs_lf_status(error);
         return prs_fail(config->log, status, "libfabric provider '%s' cannot be opened: %s; %s",

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fabric/libfabric/status.h"
 
+#include "fabric/libfabric/provider/library.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -52,7 +54,8 @@ enum perseus_status prs_lf_status(long error)
 
 const char *prs_lf_error_text(long error)
 {
-    return fi_strerror((int)labs(error));
+    const struct prs_lf_library *library = prs_lf_library();
+    return library != NULL ? library->strerror((int)labs(error)) : "";
 }
 
 const char *prs_lf_advice(enum perseus_status status)

@@ -10,7 +10,7 @@
 
 #include "fabric/libfabric/internal.h"
 #include "fabric/libfabric/provider/ip.h"
-#include "fabric/libfabric/provider/rxm.h"
+#include "fabric/libfabric/provider/library.h"
 #include "fabric/libfabric/status.h"
 
 /* A number with fewer of the high bits is a lesser set: counting down from all of them tries the
@@ -48,7 +48,7 @@ static bool is_ip_software(const char *provider)
 
 static struct fi_info *make_hints(const char *provider, uint32_t memory_kinds, uint32_t wishes)
 {
-    struct fi_info *hints = fi_allocinfo();
+    struct fi_info *hints = prs_lf_library()->dupinfo(NULL);
     if (hints == NULL) {
         return NULL;
     }
@@ -121,10 +121,9 @@ static struct fi_info *ask(const struct prs_fabric_config *config, const char *p
     }
     struct fi_info *list = NULL;
     bool has_bind = bind[0] != '\0';
-    prs_lf_rxm_trim();
-    int error = fi_getinfo(PRS_LF_API, has_bind ? bind : NULL, NULL,
-                           has_bind ? FI_SOURCE | FI_NUMERICHOST : 0, hints, &list);
-    fi_freeinfo(hints);
+    int error = prs_lf_library()->getinfo(PRS_LF_API, has_bind ? bind : NULL, NULL,
+                                          has_bind ? FI_SOURCE | FI_NUMERICHOST : 0, hints, &list);
+    prs_lf_library()->freeinfo(hints);
     if (error != 0) {
         return NULL;
     }
@@ -132,10 +131,10 @@ static struct fi_info *ask(const struct prs_fabric_config *config, const char *p
     for (struct fi_info *info = list; info != NULL && found == NULL; info = info->next) {
         if (prs_lf_provider_is(info->fabric_attr->prov_name, provider) && !link_is_down(info) &&
             grants(info, wishes)) {
-            found = fi_dupinfo(info);
+            found = prs_lf_library()->dupinfo(info);
         }
     }
-    fi_freeinfo(list);
+    prs_lf_library()->freeinfo(list);
     return found;
 }
 
@@ -163,9 +162,8 @@ static struct fi_info *ask_for_any(uint32_t memory_kinds)
     struct fi_info *hints = make_hints(NULL, memory_kinds, 0);
     struct fi_info *list = NULL;
     if (hints != NULL) {
-        prs_lf_rxm_trim();
-        fi_getinfo(PRS_LF_API, NULL, NULL, 0, hints, &list);
-        fi_freeinfo(hints);
+        prs_lf_library()->getinfo(PRS_LF_API, NULL, NULL, 0, hints, &list);
+        prs_lf_library()->freeinfo(hints);
     }
     return list;
 }
@@ -173,6 +171,9 @@ static struct fi_info *ask_for_any(uint32_t memory_kinds)
 void prs_lf_providers_find(struct prs_lf_providers *out)
 {
     *out = (struct prs_lf_providers){0};
+    if (prs_lf_library() == NULL) {
+        return;
+    }
     struct fi_info *list = ask_for_any(PRS_MEMORY_HOST);
     for (struct fi_info *info = list; info != NULL; info = info->next) {
         const char *name = info->fabric_attr->prov_name;
@@ -184,7 +185,7 @@ void prs_lf_providers_find(struct prs_lf_providers *out)
             snprintf(out->names[out->count++], PRS_LF_PROVIDER_MAX, "%s", name);
         }
     }
-    fi_freeinfo(list);
+    prs_lf_library()->freeinfo(list);
 }
 
 /* With no name given: the first provider, in libfabric's order, that has a device of its own with
@@ -202,7 +203,7 @@ static void default_provider(uint32_t memory_kinds, char *out, size_t bytes)
             break;
         }
     }
-    fi_freeinfo(list);
+    prs_lf_library()->freeinfo(list);
 }
 
 static enum perseus_status not_found(const struct prs_fabric_config *config, const char *provider,
@@ -255,6 +256,12 @@ static enum perseus_status choose_bind(const struct prs_fabric_config *config, c
 enum perseus_status prs_lf_choose(const struct prs_fabric_config *config, struct fi_info **out,
                                   char *out_bind, size_t bind_bytes)
 {
+    if (prs_lf_library() == NULL) {
+        return prs_fail(config->log, PERSEUS_NOT_FOUND,
+                        "libfabric cannot be loaded: %s; install it (libfabric1), or say where it "
+                        "lies (LD_LIBRARY_PATH)",
+                        prs_lf_library_error());
+    }
     char provider[PRS_LF_PROVIDER_MAX];
     if (config->provider != NULL && config->provider[0] != '\0') {
         if (strlen(config->provider) >= sizeof provider) {
