@@ -9,29 +9,30 @@
 
 enum { TITLE_BYTES = 24, FIXED_COLUMNS = 9 };
 
-static struct prs_bench_summary summary_of(const struct prs_alltoall *bench, uint32_t cell,
+static struct prs_bench_summary summary_of(const struct prs_alltoall *self, uint32_t cell,
                                            uint32_t mode, enum prs_bench_protocol protocol)
 {
-    return prs_bench_results_summary(bench->results, cell, mode, protocol, bench->modes.reference);
+    return prs_comparison_summary(&self->shared, cell, mode, protocol);
 }
 
-static bool is_measured(const struct prs_alltoall *bench, uint32_t mode,
+static bool is_measured(const struct prs_alltoall *self, uint32_t mode,
                         enum prs_bench_protocol protocol)
 {
-    return bench->modes.mode[mode].is_kept && prs_bench_has_protocol(&bench->setup, protocol);
+    return self->shared.modes.mode[mode].is_kept &&
+           prs_bench_has_protocol(&self->shared.setup, protocol);
 }
 
 /* Median time as alpha us + beta us per byte that a PE sends. NaN with fewer than two points. */
-static struct prs_fit fit_of(const struct prs_alltoall *bench, uint32_t mode,
+static struct prs_fit fit_of(const struct prs_alltoall *self, uint32_t mode,
                              enum prs_bench_protocol protocol)
 {
     double bytes[PRS_LIST_MAX], time_us[PRS_LIST_MAX];
-    for (uint32_t cell = 0; cell < bench->tokens.n; cell++) {
-        bytes[cell] = prs_alltoall_bytes(bench, cell);
-        time_us[cell] = summary_of(bench, cell, mode, protocol).time_us.median;
+    for (uint32_t cell = 0; cell < self->tokens.n; cell++) {
+        bytes[cell] = prs_alltoall_bytes(self, cell);
+        time_us[cell] = summary_of(self, cell, mode, protocol).time_us.median;
     }
     struct prs_fit fit = {NAN, NAN, NAN};
-    prs_fit_line(bytes, time_us, bench->tokens.n, &fit);
+    prs_fit_line(bytes, time_us, self->tokens.n, &fit);
     return fit;
 }
 
@@ -52,19 +53,19 @@ static void number_cell(struct prs_table *table, int decimals, double value)
     }
 }
 
-static void add_row(const struct prs_alltoall *bench, uint32_t mode,
+static void add_row(const struct prs_alltoall *self, uint32_t mode,
                     enum prs_bench_protocol protocol, struct prs_table *table)
 {
-    struct prs_bench_summary first = summary_of(bench, 0, mode, protocol);
+    struct prs_bench_summary first = summary_of(self, 0, mode, protocol);
     uint64_t errors = 0;
     prs_table_cell(table, "%s", prs_bench_protocol_info(protocol)->title);
-    prs_table_cell(table, "%s", perseus_ordering_name(bench->modes.mode[mode].ordering));
-    for (uint32_t cell = 0; cell < bench->tokens.n; cell++) {
-        struct prs_bench_summary summary = summary_of(bench, cell, mode, protocol);
+    prs_table_cell(table, "%s", perseus_ordering_name(self->shared.modes.mode[mode].ordering));
+    for (uint32_t cell = 0; cell < self->tokens.n; cell++) {
+        struct prs_bench_summary summary = summary_of(self, cell, mode, protocol);
         errors += summary.payload_errors;
         prs_table_cell(table, "%.0f", summary.time_us.median);
     }
-    struct prs_fit fit = fit_of(bench, mode, protocol);
+    struct prs_fit fit = fit_of(self, mode, protocol);
     number_cell(table, 0, fit.alpha);
     number_cell(table, 2, bandwidth_of(&fit));
     prs_table_cell(table, "%.0f%%", 100 * first.efficiency);
@@ -74,7 +75,7 @@ static void add_row(const struct prs_alltoall *bench, uint32_t mode,
     prs_table_cell(table, "%llu", (unsigned long long)errors);
 }
 
-static bool print_table(const struct prs_alltoall *bench)
+static bool print_table(const struct prs_alltoall *self)
 {
     static const char *const behind[] = {"alpha us", "GB/s",  "of put-only", "fences",
                                          "drains",   "AGAIN", "errors"};
@@ -82,9 +83,9 @@ static bool print_table(const struct prs_alltoall *bench)
     struct prs_table_column columns[PRS_LIST_MAX + FIXED_COLUMNS] = {{"protocol", PRS_ALIGN_LEFT},
                                                                      {"ordering", PRS_ALIGN_LEFT}};
     size_t n = 2;
-    for (uint32_t cell = 0; cell < bench->tokens.n; cell++) {
+    for (uint32_t cell = 0; cell < self->tokens.n; cell++) {
         snprintf(titles[cell], TITLE_BYTES, "%llu tokens, us",
-                 (unsigned long long)bench->tokens.values[cell]);
+                 (unsigned long long)self->tokens.values[cell]);
         columns[n++] = (struct prs_table_column){titles[cell], PRS_ALIGN_RIGHT};
     }
     for (size_t i = 0; i < sizeof behind / sizeof behind[0]; i++) {
@@ -95,9 +96,9 @@ static bool print_table(const struct prs_alltoall *bench)
         return false;
     }
     for (int p = 0; p < PRS_BENCH_PROTOCOL_COUNT; p++) {
-        for (uint32_t mode = 0; mode < bench->modes.n; mode++) {
-            if (is_measured(bench, mode, (enum prs_bench_protocol)p)) {
-                add_row(bench, mode, (enum prs_bench_protocol)p, table);
+        for (uint32_t mode = 0; mode < self->shared.modes.n; mode++) {
+            if (is_measured(self, mode, (enum prs_bench_protocol)p)) {
+                add_row(self, mode, (enum prs_bench_protocol)p, table);
             }
         }
     }
@@ -106,21 +107,19 @@ static bool print_table(const struct prs_alltoall *bench)
     return is_printed;
 }
 
-static void print_head(const struct prs_alltoall *bench)
+static void print_head(const struct prs_alltoall *self)
 {
-    const struct prs_bench_modes *modes = &bench->modes;
+    const struct prs_bench_modes *modes = &self->shared.modes;
     char size[32];
-    printf("perseus bench alltoall: fabric %s, provider %s%s%s, %u nodes x %u PE%s, %u experts, "
-           "top %u, hidden %u;\nwith %llu tokens a PE sends %s to other nodes\n",
-           modes->fabric, modes->provider, bench->setup.link != NULL ? ", link " : "",
-           bench->setup.link != NULL ? bench->setup.link : "", bench->setup.nodes,
-           bench->setup.pes_per_node, bench->setup.pes_per_node == 1 ? "" : "s", bench->experts,
-           bench->top_k, bench->hidden, (unsigned long long)bench->tokens.values[0],
-           prs_size_text((uint64_t)prs_alltoall_bytes(bench, 0) / 1024 * 1024, size, sizeof size));
+    printf("perseus bench alltoall: ");
+    prs_comparison_print_place(&self->shared);
+    printf(", %u experts, top %u, hidden %u;\nwith %llu tokens a PE sends %s to other nodes\n",
+           self->experts, self->top_k, self->hidden, (unsigned long long)self->tokens.values[0],
+           prs_size_text((uint64_t)prs_alltoall_bytes(self, 0) / 1024 * 1024, size, sizeof size));
     printf("Median time; alpha and GB/s: the line through the medians, against the bytes of a PE; "
            "the rest is\nfor %llu tokens: efficiency against put-only under %s, and counts per "
            "round over all PEs.\n",
-           (unsigned long long)bench->tokens.values[0],
+           (unsigned long long)self->tokens.values[0],
            perseus_ordering_name(modes->mode[modes->reference].ordering));
     prs_bench_print_not_kept(modes);
     putchar('\n');
@@ -132,12 +131,12 @@ struct unchanged {
     struct prs_bench_summary drain, best; /* of one cell */
 };
 
-static bool unchanged_of(const struct prs_alltoall *bench, uint32_t cell, struct unchanged *out)
+static bool unchanged_of(const struct prs_alltoall *self, uint32_t cell, struct unchanged *out)
 {
-    const struct prs_bench_modes *modes = &bench->modes;
+    const struct prs_bench_modes *modes = &self->shared.modes;
     uint32_t drain = prs_bench_baseline(modes);
-    out->drain = summary_of(bench, cell, drain, PRS_BENCH_COUPLED);
-    out->best = summary_of(bench, cell, modes->reference, PRS_BENCH_COUPLED);
+    out->drain = summary_of(self, cell, drain, PRS_BENCH_COUPLED);
+    out->best = summary_of(self, cell, modes->reference, PRS_BENCH_COUPLED);
     return drain != modes->reference && out->drain.n_rounds > 0 && out->best.n_rounds > 0;
 }
 
@@ -146,21 +145,21 @@ static double speedup_of(const struct unchanged *unchanged)
     return unchanged->drain.time_us.median / unchanged->best.time_us.median;
 }
 
-static void print_conclusion(const struct prs_alltoall *bench)
+static void print_conclusion(const struct prs_alltoall *self)
 {
-    const struct prs_bench_modes *modes = &bench->modes;
+    const struct prs_bench_modes *modes = &self->shared.modes;
     struct unchanged unchanged;
     double peak = 0, sum = 0;
-    for (uint32_t cell = 0; cell < bench->tokens.n; cell++) {
-        if (!unchanged_of(bench, cell, &unchanged)) {
+    for (uint32_t cell = 0; cell < self->tokens.n; cell++) {
+        if (!unchanged_of(self, cell, &unchanged)) {
             return;
         }
         double speedup = speedup_of(&unchanged);
         peak = speedup > peak ? speedup : peak;
-        sum += speedup / bench->tokens.n;
+        sum += speedup / self->tokens.n;
     }
-    struct prs_fit drain = fit_of(bench, prs_bench_baseline(modes), PRS_BENCH_COUPLED);
-    struct prs_fit best = fit_of(bench, modes->reference, PRS_BENCH_COUPLED);
+    struct prs_fit drain = fit_of(self, prs_bench_baseline(modes), PRS_BENCH_COUPLED);
+    struct prs_fit best = fit_of(self, modes->reference, PRS_BENCH_COUPLED);
     printf("\nA program that calls put_signal_nbi and is not changed (coupled) gains by the "
            "ordering mode alone:\n%s instead of %s makes it %.1f times as fast at best, %.1f "
            "times on average",
@@ -172,72 +171,58 @@ static void print_conclusion(const struct prs_alltoall *bench)
     printf(".\n");
 }
 
-bool prs_alltoall_print(const struct prs_alltoall *bench)
+bool prs_alltoall_print(const struct prs_comparison *shared)
 {
-    print_head(bench);
-    bool is_printed = print_table(bench);
-    print_conclusion(bench);
+    const struct prs_alltoall *self = (const struct prs_alltoall *)shared;
+    print_head(self);
+    bool is_printed = print_table(self);
+    print_conclusion(self);
     return is_printed;
 }
 
 /* ---- JSON ---- */
 
-static json_t *rows_json(const struct prs_alltoall *bench)
+json_t *prs_alltoall_cell_json(const struct prs_comparison *shared, uint32_t cell)
 {
-    json_t *rows = json_array();
-    for (uint32_t cell = 0; cell < bench->tokens.n; cell++) {
-        for (int p = 0; p < PRS_BENCH_PROTOCOL_COUNT; p++) {
-            enum prs_bench_protocol protocol = (enum prs_bench_protocol)p;
-            for (uint32_t mode = 0; mode < bench->modes.n; mode++) {
-                if (!prs_bench_has_protocol(&bench->setup, protocol)) {
-                    continue;
-                }
-                json_t *row =
-                    json_pack("{s:I, s:o}", "tokens", (json_int_t)bench->tokens.values[cell],
-                              "bytes", prs_json_number(prs_alltoall_bytes(bench, cell)));
-                struct prs_bench_summary summary = summary_of(bench, cell, mode, protocol);
-                prs_bench_summary_json(&summary, &bench->modes.mode[mode], protocol, row);
-                json_array_append_new(rows, row);
-            }
-        }
-    }
-    return rows;
+    const struct prs_alltoall *self = (const struct prs_alltoall *)shared;
+    return json_pack("{s:I, s:o}", "tokens", (json_int_t)self->tokens.values[cell], "bytes",
+                     prs_json_number(prs_alltoall_bytes(self, cell)));
 }
 
-static json_t *fits_json(const struct prs_alltoall *bench)
+static json_t *fits_json(const struct prs_alltoall *self)
 {
     json_t *fits = json_array();
     for (int p = 0; p < PRS_BENCH_PROTOCOL_COUNT; p++) {
         enum prs_bench_protocol protocol = (enum prs_bench_protocol)p;
-        for (uint32_t mode = 0; mode < bench->modes.n; mode++) {
-            if (!is_measured(bench, mode, protocol)) {
+        for (uint32_t mode = 0; mode < self->shared.modes.n; mode++) {
+            if (!is_measured(self, mode, protocol)) {
                 continue;
             }
-            struct prs_fit fit = fit_of(bench, mode, protocol);
+            struct prs_fit fit = fit_of(self, mode, protocol);
             const struct prs_bench_protocol_info *info = prs_bench_protocol_info(protocol);
-            json_array_append_new(fits,
-                                  json_pack("{s:s, s:b, s:s, s:o, s:o, s:o, s:o}", "protocol",
-                                            info->name, "vector", info->is_vector, "ordering",
-                                            perseus_ordering_name(bench->modes.mode[mode].ordering),
-                                            "alpha_us", prs_json_number(fit.alpha),
-                                            "beta_us_per_byte", prs_json_number(fit.beta),
-                                            "gigabytes_per_s", prs_json_number(bandwidth_of(&fit)),
-                                            "r2", prs_json_number(fit.r2)));
+            json_array_append_new(
+                fits,
+                json_pack("{s:s, s:b, s:s, s:o, s:o, s:o, s:o}", "protocol", info->name, "vector",
+                          info->is_vector, "ordering",
+                          perseus_ordering_name(self->shared.modes.mode[mode].ordering), "alpha_us",
+                          prs_json_number(fit.alpha), "beta_us_per_byte", prs_json_number(fit.beta),
+                          "gigabytes_per_s", prs_json_number(bandwidth_of(&fit)), "r2",
+                          prs_json_number(fit.r2)));
         }
     }
     return fits;
 }
 
-static json_t *unchanged_json(const struct prs_alltoall *bench)
+static json_t *unchanged_json(const struct prs_alltoall *self)
 {
-    const struct prs_bench_modes *modes = &bench->modes;
+    const struct prs_bench_modes *modes = &self->shared.modes;
     json_t *rows = json_array();
-    for (uint32_t cell = 0; cell < bench->tokens.n; cell++) {
+    for (uint32_t cell = 0; cell < self->tokens.n; cell++) {
         struct unchanged unchanged;
-        if (unchanged_of(bench, cell, &unchanged)) {
+        if (unchanged_of(self, cell, &unchanged)) {
             json_array_append_new(
                 rows, json_pack("{s:I, s:o, s:s, s:o, s:o}", "tokens",
-                                (json_int_t)bench->tokens.values[cell], "drain_us",
+                                (json_int_t)self->tokens.values[cell], "drain_us",
                                 prs_json_number(unchanged.drain.time_us.median), "ordering",
                                 perseus_ordering_name(modes->mode[modes->reference].ordering),
                                 "time_us", prs_json_number(unchanged.best.time_us.median),
@@ -247,20 +232,12 @@ static json_t *unchanged_json(const struct prs_alltoall *bench)
     return rows;
 }
 
-bool prs_alltoall_write(const struct prs_alltoall *bench)
+void prs_alltoall_describe(const struct prs_comparison *shared, json_t *document)
 {
-    if (bench->setup.json.path == NULL) {
-        return true;
-    }
-    json_t *document = prs_json_begin("bench alltoall", bench->setup.seed);
-    prs_bench_job_json(&bench->setup, &bench->modes, document);
-    json_object_set_new(document, "experts", json_integer(bench->experts));
-    json_object_set_new(document, "top_k", json_integer(bench->top_k));
-    json_object_set_new(document, "hidden", json_integer(bench->hidden));
-    json_object_set_new(document, "rows", rows_json(bench));
-    json_object_set_new(document, "counters",
-                        prs_bench_counters_json(bench->results, &bench->modes));
-    json_object_set_new(document, "fits", fits_json(bench));
-    json_object_set_new(document, "unchanged_callers", unchanged_json(bench));
-    return prs_json_write(document, &bench->setup.json);
+    const struct prs_alltoall *self = (const struct prs_alltoall *)shared;
+    json_object_set_new(document, "experts", json_integer(self->experts));
+    json_object_set_new(document, "top_k", json_integer(self->top_k));
+    json_object_set_new(document, "hidden", json_integer(self->hidden));
+    json_object_set_new(document, "fits", fits_json(self));
+    json_object_set_new(document, "unchanged_callers", unchanged_json(self));
 }

@@ -4,7 +4,7 @@
 #ifndef PRS_TOOLS_BENCH_PUT_SIGNAL_H
 #define PRS_TOOLS_BENCH_PUT_SIGNAL_H
 
-#include "bench/results.h"
+#include "bench/comparison.h"
 
 struct prs_put_signal_cell {
     uint32_t transfers, peers;
@@ -12,21 +12,19 @@ struct prs_put_signal_cell {
 };
 
 struct prs_put_signal {
-    struct prs_bench_setup setup;
+    struct prs_comparison shared; /* first: prs_comparison_kind gets it */
     struct prs_list transfers, bytes, peers;
     bool do_all;                       /* every PE sends, not only PE 0 */
     bool has_details;                  /* every cell gets its table */
     uint64_t round_bytes_max;          /* cells of which a PE sends more are left out */
     struct prs_put_signal_cell *cells; /* by peers, then bytes, then transfers */
     uint32_t n_cells;
-    struct prs_bench_workload workload;
-    struct prs_bench_modes modes;
-    struct prs_bench_results *results;
 };
 
-bool prs_put_signal_is_left_out(const struct prs_put_signal *bench, uint32_t cell);
+/* Cells of which a PE would send more than round_bytes_max. */
+bool prs_put_signal_is_left_out(const struct prs_comparison *shared, uint32_t cell);
 
 /* The tables and the closing sentences, on standard output. */
-bool prs_put_signal_print(const struct prs_put_signal *bench);
+bool prs_put_signal_print(const struct prs_comparison *shared);
 
 #endif

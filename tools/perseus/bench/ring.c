@@ -19,12 +19,12 @@ enum { N_QUEUES = 2, N_OPTIONS = 7, ROWS_MAX = N_QUEUES * PRS_LIST_MAX };
 
 struct row {
     struct prs_ring_run run;
-    double *rates; /* one per repetition, in the bench's one array */
+    double *rates; /* one per repetition, in the one array of all */
     struct prs_percentiles rate;
     uint64_t errors;
 };
 
-struct bench {
+struct measurement {
     double seconds;
     uint32_t repeat, slots, batch;
     struct prs_list producers;
@@ -73,18 +73,17 @@ static const char *parse_producers(const char *text, void *target)
     return expected;
 }
 
-static bool read_options(struct bench *bench, int argc, char **argv, int *out_exit)
+static bool read_options(struct measurement *self, int argc, char **argv, int *out_exit)
 {
     const struct prs_option options[N_OPTIONS] = {
-        {"producers", "LIST", "threads that push at once (1,4)", parse_producers,
-         &bench->producers},
-        {"slots", "N", "depth of the queues, a power of two (4096)", parse_slots, &bench->slots},
+        {"producers", "LIST", "threads that push at once (1,4)", parse_producers, &self->producers},
+        {"slots", "N", "depth of the queues, a power of two (4096)", parse_slots, &self->slots},
         {"batch", "N", "descriptors that the consumer gives back at once (64)", prs_parse_count,
-         &bench->batch},
-        {"seconds", "S", "of every repetition (0.2)", parse_seconds, &bench->seconds},
-        {"repeat", "N", "repetitions of every row (9)", prs_parse_count, &bench->repeat},
-        {"seed", "N", "of the order in which rows take turns (1)", prs_parse_seed, &bench->seed},
-        {"json", "FILE", "write every row there", prs_parse_text, &bench->json.path},
+         &self->batch},
+        {"seconds", "S", "of every repetition (0.2)", parse_seconds, &self->seconds},
+        {"repeat", "N", "repetitions of every row (9)", prs_parse_count, &self->repeat},
+        {"seed", "N", "of the order in which rows take turns (1)", prs_parse_seed, &self->seed},
+        {"json", "FILE", "write every row there", prs_parse_text, &self->json.path},
     };
     const struct prs_command command = {
         .name = "perseus bench ring",
@@ -100,24 +99,24 @@ static bool read_options(struct bench *bench, int argc, char **argv, int *out_ex
 
 /* ---- the runs ---- */
 
-static bool lay_out(struct bench *bench)
+static bool lay_out(struct measurement *self)
 {
     static const struct prs_ring_queue_ops *const queues[N_QUEUES] = {&prs_ring_queue_channel,
                                                                       &prs_ring_queue_mutex};
-    bench->n_rows = bench->producers.n * N_QUEUES;
-    bench->rates = calloc((size_t)bench->n_rows * bench->repeat, sizeof *bench->rates);
-    if (bench->rates == NULL) {
+    self->n_rows = self->producers.n * N_QUEUES;
+    self->rates = calloc((size_t)self->n_rows * self->repeat, sizeof *self->rates);
+    if (self->rates == NULL) {
         fprintf(stderr, "perseus: out of memory\n");
         return false;
     }
-    for (uint32_t r = 0; r < bench->n_rows; r++) {
-        bench->rows[r] = (struct row){
+    for (uint32_t r = 0; r < self->n_rows; r++) {
+        self->rows[r] = (struct row){
             .run = {.ops = queues[r % N_QUEUES],
-                    .slots = bench->slots,
-                    .producers = (uint32_t)bench->producers.values[r / N_QUEUES],
-                    .batch = bench->batch,
-                    .seconds = bench->seconds},
-            .rates = bench->rates + (size_t)r * bench->repeat,
+                    .slots = self->slots,
+                    .producers = (uint32_t)self->producers.values[r / N_QUEUES],
+                    .batch = self->batch,
+                    .seconds = self->seconds},
+            .rates = self->rates + (size_t)r * self->repeat,
         };
     }
     return true;
@@ -133,17 +132,17 @@ static void shuffle(struct prs_rng *rng, uint32_t *order, uint32_t n)
 }
 
 /* Rows take turns, in another order every time, so that what disturbs the machine disturbs all. */
-static bool measure(struct bench *bench)
+static bool measure(struct measurement *self)
 {
-    struct prs_rng rng = prs_rng_seeded(bench->seed);
+    struct prs_rng rng = prs_rng_seeded(self->seed);
     struct prs_progress progress;
-    prs_progress_init(&progress, (uint64_t)bench->n_rows * bench->repeat);
+    prs_progress_init(&progress, (uint64_t)self->n_rows * self->repeat);
     bool is_done = true;
-    for (uint32_t i = 0; i < bench->repeat && is_done; i++) {
+    for (uint32_t i = 0; i < self->repeat && is_done; i++) {
         uint32_t order[ROWS_MAX];
-        shuffle(&rng, order, bench->n_rows);
-        for (uint32_t k = 0; k < bench->n_rows && is_done; k++) {
-            struct row *row = &bench->rows[order[k]];
+        shuffle(&rng, order, self->n_rows);
+        for (uint32_t k = 0; k < self->n_rows && is_done; k++) {
+            struct row *row = &self->rows[order[k]];
             struct prs_ring_outcome outcome = {.rate = 0};
             is_done = prs_ring_run(&row->run, &outcome);
             row->rates[i] = outcome.rate;
@@ -152,21 +151,21 @@ static bool measure(struct bench *bench)
         }
     }
     prs_progress_finish(&progress);
-    for (uint32_t r = 0; r < bench->n_rows; r++) {
-        bench->rows[r].rate = prs_percentiles_of(bench->rows[r].rates, bench->repeat);
+    for (uint32_t r = 0; r < self->n_rows; r++) {
+        self->rows[r].rate = prs_percentiles_of(self->rows[r].rates, self->repeat);
     }
     return is_done;
 }
 
 /* ---- what it found ---- */
 
-static double over_mutex(const struct bench *bench, uint32_t row)
+static double over_mutex(const struct measurement *self, uint32_t row)
 {
-    const struct row *mutex = &bench->rows[row / N_QUEUES * N_QUEUES + 1];
-    return bench->rows[row].rate.median / mutex->rate.median;
+    const struct row *mutex = &self->rows[row / N_QUEUES * N_QUEUES + 1];
+    return self->rows[row].rate.median / mutex->rate.median;
 }
 
-static bool print_table(const struct bench *bench)
+static bool print_table(const struct measurement *self)
 {
     static const struct prs_table_column columns[] = {
         {"queue", PRS_ALIGN_LEFT},    {"producers", PRS_ALIGN_RIGHT}, {"M desc/s", PRS_ALIGN_RIGHT},
@@ -177,28 +176,27 @@ static bool print_table(const struct bench *bench)
     if (table == NULL) {
         return false;
     }
-    for (uint32_t r = 0; r < bench->n_rows; r++) {
-        const struct row *row = &bench->rows[r];
+    for (uint32_t r = 0; r < self->n_rows; r++) {
+        const struct row *row = &self->rows[r];
         prs_table_cell(table, "%s", row->run.ops->name);
         prs_table_cell(table, "%u", row->run.producers);
         prs_table_cell(table, "%.1f", row->rate.median / 1e6);
         prs_table_cell(table, "%.1f", row->rate.p10 / 1e6);
         prs_table_cell(table, "%.1f", row->rate.p90 / 1e6);
         prs_table_cell(table, "%.1f", 1e9 / row->rate.median);
-        prs_table_cell(table, "%.1f", over_mutex(bench, r));
+        prs_table_cell(table, "%.1f", over_mutex(self, r));
         prs_table_cell(table, "%llu", (unsigned long long)row->errors);
     }
     printf("perseus bench ring: %u slots, batches of %u, %u repetitions of %g s, %ld CPUs\n\n",
-           bench->slots, bench->batch, bench->repeat, bench->seconds,
-           sysconf(_SC_NPROCESSORS_ONLN));
+           self->slots, self->batch, self->repeat, self->seconds, sysconf(_SC_NPROCESSORS_ONLN));
     bool is_printed = prs_table_print(table, stdout);
     prs_table_destroy(table);
     return is_printed;
 }
 
-static json_t *row_json(const struct bench *bench, uint32_t r)
+static json_t *row_json(const struct measurement *self, uint32_t r)
 {
-    const struct row *row = &bench->rows[r];
+    const struct row *row = &self->rows[r];
     json_t *rate = json_object();
     json_object_set_new(rate, "p10", prs_json_number(row->rate.p10));
     json_object_set_new(rate, "median", prs_json_number(row->rate.median));
@@ -207,35 +205,35 @@ static json_t *row_json(const struct bench *bench, uint32_t r)
     json_object_set_new(object, "queue", json_string(row->run.ops->name));
     json_object_set_new(object, "producers", json_integer(row->run.producers));
     json_object_set_new(object, "descriptors_per_s", rate);
-    json_object_set_new(object, "over_mutex", prs_json_number(over_mutex(bench, r)));
+    json_object_set_new(object, "over_mutex", prs_json_number(over_mutex(self, r)));
     json_object_set_new(object, "errors", json_integer((json_int_t)row->errors));
     return object;
 }
 
-static bool write_json(const struct bench *bench)
+static bool write_json(const struct measurement *self)
 {
-    if (bench->json.path == NULL) {
+    if (self->json.path == NULL) {
         return true;
     }
     json_t *rows = json_array();
-    for (uint32_t r = 0; r < bench->n_rows; r++) {
-        json_array_append_new(rows, row_json(bench, r));
+    for (uint32_t r = 0; r < self->n_rows; r++) {
+        json_array_append_new(rows, row_json(self, r));
     }
-    json_t *document = prs_json_begin("bench ring", bench->seed);
-    json_object_set_new(document, "slots", json_integer(bench->slots));
-    json_object_set_new(document, "batch", json_integer(bench->batch));
-    json_object_set_new(document, "seconds", prs_json_number(bench->seconds));
-    json_object_set_new(document, "repeat", json_integer(bench->repeat));
+    json_t *document = prs_json_begin("bench ring", self->seed);
+    json_object_set_new(document, "slots", json_integer(self->slots));
+    json_object_set_new(document, "batch", json_integer(self->batch));
+    json_object_set_new(document, "seconds", prs_json_number(self->seconds));
+    json_object_set_new(document, "repeat", json_integer(self->repeat));
     json_object_set_new(document, "cpus", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
     json_object_set_new(document, "rows", rows);
-    return prs_json_write(document, &bench->json);
+    return prs_json_write(document, &self->json);
 }
 
-static bool is_right(const struct bench *bench)
+static bool is_right(const struct measurement *self)
 {
     uint64_t errors = 0;
-    for (uint32_t r = 0; r < bench->n_rows; r++) {
-        errors += bench->rows[r].errors;
+    for (uint32_t r = 0; r < self->n_rows; r++) {
+        errors += self->rows[r].errors;
     }
     if (errors > 0) {
         fprintf(stderr, "perseus: %llu descriptors were lost, doubled or out of order\n",
@@ -244,18 +242,18 @@ static bool is_right(const struct bench *bench)
     return errors == 0;
 }
 
-static bool run(struct bench *bench)
+static bool run(struct measurement *self)
 {
-    if (!prs_output_check(&bench->json, 1) || !lay_out(bench) || !measure(bench)) {
+    if (!prs_output_check(&self->json, 1) || !lay_out(self) || !measure(self)) {
         return false;
     }
-    bool is_told = print_table(bench);
-    return write_json(bench) && is_told && is_right(bench);
+    bool is_told = print_table(self);
+    return write_json(self) && is_told && is_right(self);
 }
 
 int prs_tool_bench_ring(int argc, char **argv)
 {
-    struct bench bench = {
+    struct measurement self = {
         .seconds = 0.2,
         .repeat = 9,
         .slots = 4096,
@@ -265,9 +263,9 @@ int prs_tool_bench_ring(int argc, char **argv)
         .json = {.option = "--json"},
     };
     int exit_code = PRS_EXIT_OK;
-    if (read_options(&bench, argc, argv, &exit_code)) {
-        exit_code = run(&bench) ? PRS_EXIT_OK : PRS_EXIT_FAILED;
+    if (read_options(&self, argc, argv, &exit_code)) {
+        exit_code = run(&self) ? PRS_EXIT_OK : PRS_EXIT_FAILED;
     }
-    free(bench.rates);
+    free(self.rates);
     return exit_code;
 }
