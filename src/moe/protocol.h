@@ -37,11 +37,12 @@ struct prs_moe_protocol {
 
 extern const struct prs_moe_protocol prs_moe_coupled, prs_moe_decoupled, prs_moe_put_only,
     prs_moe_collective;
-/* For tools, where results do not matter: put-only without its quiet, collective without its barriers.
- * Nothing keeps a signal behind its payload, so no protocol that does can be faster with the same
- * messages: what these two take is the ceiling. The caller's quiet and a meeting of all PEs must come
- * before the next forward. */
-extern const struct prs_moe_protocol prs_moe_put_only_unordered, prs_moe_collective_unordered;
+/* For tools, where results do not matter: coupled without its fences, put-only without its quiet, collective
+ * without its barriers. Nothing keeps a signal behind its payload, so no protocol that does can be faster
+ * with the same messages: the least that these take is the ceiling. The caller's quiet and a meeting of all
+ * PEs must come before the next forward. */
+extern const struct prs_moe_protocol prs_moe_coupled_unordered, prs_moe_put_only_unordered,
+    prs_moe_collective_unordered;
 
 const struct prs_moe_protocol *prs_moe_protocol_find(enum perseus_moe_protocol protocol);
 

@@ -34,7 +34,7 @@
 
 #define PRS_MOE_GROUPS_MAX   8                          /* sizes of signal groups in one run */
 #define PRS_MOE_GROUP_ALL    (PERSEUS_MOE_GROUP_PE - 1) /* more than there can be: one group */
-#define PRS_MOE_VARIANTS_MAX (4 * PRS_MOE_GROUPS_MAX + 6)
+#define PRS_MOE_VARIANTS_MAX (4 * PRS_MOE_GROUPS_MAX + 7)
 #define PRS_MOE_NAME_BYTES   48
 
 /* What a variant is there for; the words at the end go by it (verdict.h). */

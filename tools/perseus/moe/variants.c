@@ -17,7 +17,8 @@ void prs_moe_group_name(uint32_t group_experts, char out[16])
     }
 }
 
-/* What the table of variants is made of: one row of each, or one for every size of groups. */
+/* What the table of variants is made of: one row of each, or one for every size of groups. Those that need no
+ * order are measured under the best mode too, in the same turns as what they are compared with. */
 struct kind {
     enum prs_moe_role role;
     enum perseus_moe_protocol number;
@@ -32,12 +33,14 @@ static const struct kind kinds[] = {
     {PRS_MOE_ORDERED, PERSEUS_MOE_COUPLED, &prs_moe_coupled, NULL, true, false, true},
     {PRS_MOE_BOTH, PERSEUS_MOE_DECOUPLED, &prs_moe_decoupled, NULL, true, false, true},
     {PRS_MOE_BOTH, PERSEUS_MOE_DECOUPLED, &prs_moe_decoupled, "both ways", true, true, true},
-    {PRS_MOE_OTHER, PERSEUS_MOE_COLLECTIVE, &prs_moe_collective, NULL, false, false, false},
+    {PRS_MOE_OTHER, PERSEUS_MOE_COLLECTIVE, &prs_moe_collective, NULL, true, false, false},
     {PRS_MOE_OTHER, PERSEUS_MOE_PUT_ONLY, &prs_moe_put_only, NULL, true, false, false},
-    {PRS_MOE_CEILING, PERSEUS_MOE_PUT_ONLY, &prs_moe_put_only_unordered, "ceiling, by expert", true,
-     false, false},
-    {PRS_MOE_CEILING, PERSEUS_MOE_COLLECTIVE, &prs_moe_collective_unordered, "ceiling, by PE", true,
-     false, false},
+    {PRS_MOE_CEILING, PERSEUS_MOE_COUPLED, &prs_moe_coupled_unordered, "ceiling, each signaled",
+     true, false, false},
+    {PRS_MOE_CEILING, PERSEUS_MOE_PUT_ONLY, &prs_moe_put_only_unordered, "ceiling, signals last",
+     true, false, false},
+    {PRS_MOE_CEILING, PERSEUS_MOE_COLLECTIVE, &prs_moe_collective_unordered, "ceiling, one per PE",
+     true, false, false},
 };
 
 /* "decoupled 4 both ways + fifo" */
