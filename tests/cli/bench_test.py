@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """perseus bench put-signal and alltoall: the documented JSON, and what its numbers must obey."""
+import os
+import shutil
+import subprocess
+import tempfile
 import unittest
 
-from program import ProgramTest
+from program import SOURCE, ProgramTest
 
 PUT_SIGNAL_KEYS = {
     "protocol": str, "ordering": str, "transfers": int, "bytes": int, "peers": int, "supported": bool, "reason": str,
@@ -184,6 +188,21 @@ class BenchTest(ProgramTest):
             sizes.append(document["rows"][0]["bytes"])
         self.assertEqual(sizes[0], sizes[1])
         self.assertNotEqual(sizes[0], sizes[2])
+
+
+    @unittest.skipIf(shutil.which("gnuplot") is None, "no gnuplot here")
+    def test_plot(self):
+        plot = os.path.join(SOURCE, "scripts/plot")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "in.json")
+            self.ok("bench", "put-signal", "--fabric", "loopback", "--repeat", 1, "--orderings", "fifo", "--transfers",
+                    "2,4", "--bytes", "8", "--peers", "1", "--json", path)
+            for out, code in ((os.path.join(folder, "out.svg"), 0), (os.path.join(folder, "missing/out.svg"), 1),
+                              ("/dev/full", 1)):
+                with self.subTest(out=out):
+                    done = subprocess.run([plot, path, out], capture_output=True, text=True, timeout=100, check=False)
+                    self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
+                    self.assertEqual(done.stderr.startswith(f"cannot write {out}: "), code == 1, done.stderr)
 
 
 if __name__ == "__main__":
