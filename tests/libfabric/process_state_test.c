@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "fabric/libfabric/libfabric.h"
-#include "fabric/libfabric/provider/discover.h"
+#include "fabric/libfabric/discover.h"
 
 #define INSTANCES 3
 #define READERS   2

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "fabric/libfabric/provider/discover.h"
+#include "fabric/libfabric/discover.h"
 #include "fabric/libfabric/libfabric.h"
 #include "libfabric/pair.h"
 #include "libfabric/program.h"

@@ -16,7 +16,7 @@
 #include "kit/table.h"
 #include "kit/tool_log.h"
 #ifdef PERSEUS_HAVE_LIBFABRIC
-#include "fabric/libfabric/provider/discover.h"
+#include "fabric/libfabric/discover.h"
 #endif
 
 enum { ENTRIES_MAX = 64 };

@@ -18,9 +18,6 @@
 #include "fabric/fabric.h"
 #include "fabric/libfabric/context.h"
 
-/* The interface this code is written to. A newer library serves it unchanged. */
-#define PRS_LF_API FI_VERSION(1, 17)
-
 #define PRS_LF_SHM_NAME_MAX 96
 
 struct prs_lf_endpoint;

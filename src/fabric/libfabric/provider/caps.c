@@ -7,7 +7,6 @@
 
 #include <rdma/fi_endpoint.h>
 
-#include "fabric/libfabric/context.h"
 #include "fabric/libfabric/provider/traits.h"
 
 #define PRS_LF_INFLIGHT_MAX 1024

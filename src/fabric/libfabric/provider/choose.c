@@ -8,10 +8,8 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 
-#include "fabric/libfabric/internal.h"
 #include "fabric/libfabric/provider/ip.h"
 #include "fabric/libfabric/provider/library.h"
-#include "fabric/libfabric/status.h"
 
 /* A number with fewer of the high bits is a lesser set: counting down from all of them tries the
  * sets in order of worth. Atomics are worth least: over ofi_rxm they cost the write-after-write

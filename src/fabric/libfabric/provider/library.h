@@ -12,6 +12,9 @@
 
 #include <rdma/fabric.h>
 
+/* The interface this code is written to. A newer library serves it unchanged. */
+#define PRS_LF_API FI_VERSION(1, 17)
+
 /* Its functions that are not inline in its headers. */
 struct prs_lf_library {
     /* Leaves the process's signal handlers as they are. */

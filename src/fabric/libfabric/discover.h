@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* discover.h: what every libfabric provider of this host grants, for `perseus info`. */
-#ifndef PRS_LIBFABRIC_PROVIDER_DISCOVER_H
-#define PRS_LIBFABRIC_PROVIDER_DISCOVER_H
+#ifndef PRS_LIBFABRIC_DISCOVER_H
+#define PRS_LIBFABRIC_DISCOVER_H
 
 #include "fabric/fabric.h"
 

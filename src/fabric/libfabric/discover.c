@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fabric/libfabric/provider/discover.h"
+#include "fabric/libfabric/discover.h"
 
 #include <stdio.h>
 
