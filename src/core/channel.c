@@ -258,9 +258,14 @@ enum perseus_status prs_channel_push(struct prs_channel *channel, const struct p
     return status;
 }
 
-void prs_channel_attend(struct prs_channel *channel)
+uint32_t prs_channel_expect(struct prs_channel *channel)
 {
-    prs_proxy_thread_attend(channel->thread);
+    return prs_proxy_thread_expect(channel->thread);
+}
+
+void prs_channel_await(struct prs_channel *channel, uint32_t turn, uint64_t limit_ns)
+{
+    prs_proxy_thread_await(channel->thread, turn, limit_ns);
 }
 
 struct prs_tickets *prs_channel_tickets(const struct prs_channel *channel)

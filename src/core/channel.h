@@ -43,8 +43,9 @@ enum perseus_status prs_channel_start(struct prs_channel *channel,
 void prs_channel_stop(struct prs_channel *channel);
 void prs_channel_destroy(struct prs_channel *channel); /* after stop; NULL allowed */
 
-/* Somebody waits for an arrival: the proxy looks now, however long it meant to sleep. */
-void prs_channel_attend(struct prs_channel *channel);
+/* Waiting for what the proxy brings: proxy/thread.h, expect and await. */
+uint32_t prs_channel_expect(struct prs_channel *channel);
+void prs_channel_await(struct prs_channel *channel, uint32_t turn, uint64_t limit_ns);
 
 /* Any thread. AGAIN: the ring is full. */
 enum perseus_status prs_channel_push(struct prs_channel *channel, const struct prs_desc *descs,

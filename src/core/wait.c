@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <time.h>
 
-#define SPIN_STEPS  200
-#define YIELD_STEPS 100
-#define SLEEP_NS    50000
-#define CHECK_NS    10000000u
+#define SPIN_STEPS   200
+#define YIELD_STEPS  100
+#define SLEEP_MIN_NS 50000u
+#define SLEEP_MAX_NS 4000000u
+#define SLEEP_SHARE  16 /* of the time waited so far: the longer, the less it matters */
+#define CHECK_NS     10000000u
 
 struct prs_wait prs_wait_begin(struct perseus_pe *pe, uint32_t timeout_ms)
 {
@@ -17,6 +19,7 @@ struct prs_wait prs_wait_begin(struct perseus_pe *pe, uint32_t timeout_ms)
     return (struct prs_wait){
         .pe = pe,
         .timeout_ms = timeout_ms,
+        .begin_ns = now,
         .deadline_ns =
             timeout_ms == PERSEUS_NO_TIMEOUT ? UINT64_MAX : now + (uint64_t)timeout_ms * 1000000u,
         .next_check_ns = now + CHECK_NS,
@@ -32,6 +35,25 @@ static enum perseus_status check_health(struct prs_wait *wait)
         status = prs_channel_health(pe->channel);
     }
     return status;
+}
+
+/* The proxy tells of everything that it brings; what PEs of this node write themselves is found when
+ * the sleep ends. The first sleep lasts no time: the caller looks once more before it counts. */
+static void sleep_a_while(struct prs_wait *wait, uint64_t now)
+{
+    uint64_t ns = (now - wait->begin_ns) / SLEEP_SHARE;
+    ns = ns < SLEEP_MIN_NS ? SLEEP_MIN_NS : ns > SLEEP_MAX_NS ? SLEEP_MAX_NS : ns;
+    ns = ns < wait->deadline_ns - now ? ns : wait->deadline_ns - now;
+    struct prs_channel *channel = wait->pe->channel;
+    if (channel == NULL) {
+        nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+        return;
+    }
+    if (wait->is_expecting) {
+        prs_channel_await(channel, wait->turn, ns);
+    }
+    wait->is_expecting = true;
+    wait->turn = prs_channel_expect(channel);
 }
 
 enum perseus_status prs_wait_step(struct prs_wait *wait)
@@ -54,10 +76,7 @@ enum perseus_status prs_wait_step(struct prs_wait *wait)
     if (wait->steps <= SPIN_STEPS + YIELD_STEPS) {
         sched_yield();
     } else {
-        if (wait->pe->channel != NULL) {
-            prs_channel_attend(wait->pe->channel);
-        }
-        nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
+        sleep_a_while(wait, now);
     }
     return PERSEUS_OK;
 }

@@ -17,8 +17,10 @@
 struct prs_wait {
     struct perseus_pe *pe;
     uint32_t timeout_ms;
-    uint64_t deadline_ns, next_check_ns;
+    uint64_t begin_ns, deadline_ns, next_check_ns;
     uint32_t steps;
+    bool is_expecting; /* what the proxy brings after `turn` */
+    uint32_t turn;
     int lost_pe; /* with PEER_LOST, -1 if unknown */
 };
 

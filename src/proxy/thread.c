@@ -2,6 +2,8 @@
 #include "proxy/thread.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -11,6 +13,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,12 +28,32 @@ struct prs_proxy_thread {
     _Alignas(PRS_THREAD_ALIGN) struct prs_proxy *proxy;
     struct prs_backoff backoff;
     pthread_t thread;
-    int door;              /* an eventfd that producers ring */
-    int fabric;            /* what the fabric makes readable, -1: it wakes nobody */
-    _Atomic bool sleeping; /* true from just before a sleep until somebody ends it */
+    int door;                 /* an eventfd that producers ring */
+    int fabric;               /* what the fabric makes readable, -1: it wakes nobody */
+    _Atomic bool sleeping;    /* true from just before a sleep until somebody ends it */
+    _Atomic bool is_expected; /* somebody waits for the end of a turn */
+    _Atomic uint32_t turn;    /* a futex */
     atomic_bool stop;
     _Atomic enum perseus_status status;
 };
+
+/*
+ * Tells whoever waits that something may have come. Nobody is missed: here what came is written, and
+ * then `is_expected` read; they write that, and then look; with a sequentially consistent fence in
+ * between on both sides. So either they see what came, or they are seen, and their futex is no longer
+ * what they read before.
+ */
+static void tell(struct prs_proxy_thread *thread)
+{
+    /* With prs_proxy_thread_expect. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&thread->is_expected, memory_order_relaxed)) {
+        atomic_store_explicit(&thread->is_expected, false, memory_order_relaxed);
+        /* Release: with expect, which stores `is_expected` over our false, not under it. */
+        atomic_fetch_add_explicit(&thread->turn, 1, memory_order_release);
+        syscall(SYS_futex, &thread->turn, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    }
+}
 
 /* How long the next sleep may last if nothing ends it: deadlines above the fabric need a look at the
  * clock now and then. Where the fabric wakes nobody, arrivals need looks, too; many PEs share a
@@ -70,6 +93,7 @@ static enum perseus_status sleep_until_woken(struct prs_proxy_thread *thread, ui
         armed = prs_proxy_arm(thread->proxy, &fabric_limit_ns);
         limit_ns = fabric_limit_ns < limit_ns ? fabric_limit_ns : limit_ns;
     }
+    tell(thread); /* steps and arm may have moved bytes that are no events */
     if (armed != PERSEUS_OK) {
         return armed == PERSEUS_AGAIN ? PERSEUS_OK : armed;
     }
@@ -118,12 +142,15 @@ static void *run(void *context)
         bool did = false;
         status = prs_proxy_step(thread->proxy, &did);
         idle_steps = did ? 0 : idle_steps + 1;
-        if (status == PERSEUS_OK && !did) {
+        if (did) {
+            tell(thread);
+        } else if (status == PERSEUS_OK) {
             status = back_off(thread, idle_steps);
         }
     }
     /* Release: with prs_proxy_thread_status; the proxy is at rest. */
     atomic_store_explicit(&thread->status, status, memory_order_release);
+    tell(thread);
     return NULL;
 }
 
@@ -216,11 +243,24 @@ void prs_proxy_thread_wake(struct prs_proxy_thread *thread)
     }
 }
 
-void prs_proxy_thread_attend(struct prs_proxy_thread *thread)
+uint32_t prs_proxy_thread_expect(struct prs_proxy_thread *thread)
+{
+    /* Acquire: with tell. A turn that ends from here on makes await return at once. */
+    uint32_t turn = atomic_load_explicit(&thread->turn, memory_order_acquire);
+    atomic_store_explicit(&thread->is_expected, true, memory_order_relaxed);
+    /* With the fence of tell: the caller looks for what it expects after this. */
+    atomic_thread_fence(memory_order_seq_cst);
+    return turn;
+}
+
+void prs_proxy_thread_await(struct prs_proxy_thread *thread, uint32_t turn, uint64_t limit_ns)
 {
     if (thread->fabric < 0) {
-        prs_proxy_thread_wake(thread);
+        prs_proxy_thread_wake(thread); /* it looks now, however long it meant to sleep */
     }
+    const struct timespec limit = {.tv_sec = (time_t)(limit_ns / 1000000000u),
+                                   .tv_nsec = (long)(limit_ns % 1000000000u)};
+    syscall(SYS_futex, &thread->turn, FUTEX_WAIT_PRIVATE, turn, &limit, NULL, 0);
 }
 
 enum perseus_status prs_proxy_thread_status(const struct prs_proxy_thread *thread)

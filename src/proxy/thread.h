@@ -26,9 +26,20 @@ void prs_proxy_thread_stop(struct prs_proxy_thread *thread);
 /* Producers call it after a push, so that a sleeping proxy wakes at once. Cheap when it does not
  * sleep. */
 void prs_proxy_thread_wake(struct prs_proxy_thread *thread);
-/* Whoever waits for an arrival calls it while it waits: where nothing wakes the proxy, it looks
- * now, however long it meant to sleep. */
-void prs_proxy_thread_attend(struct prs_proxy_thread *thread);
+/*
+ * Waiting for what the proxy brings: an arrival, a completion, room in the ring. Any thread, as
+ *
+ *     for (;;) {
+ *         turn = prs_proxy_thread_expect(thread);
+ *         if (it is there) break;
+ *         prs_proxy_thread_await(thread, turn, limit_ns);
+ *     }
+ *
+ * await returns once the proxy may have brought something after expect, or at the limit. What other
+ * PEs of this node write themselves it does not tell; hence the limit.
+ */
+uint32_t prs_proxy_thread_expect(struct prs_proxy_thread *thread);
+void prs_proxy_thread_await(struct prs_proxy_thread *thread, uint32_t turn, uint64_t limit_ns);
 /* The error that ended the loop, or OK while it runs. */
 enum perseus_status prs_proxy_thread_status(const struct prs_proxy_thread *thread);
 

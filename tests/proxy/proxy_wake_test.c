@@ -45,6 +45,7 @@ struct scene {
     struct rig *rig;
     struct prs_proxy_thread *thread;
     uint64_t deadline_ns;
+    bool awaits; /* who waits for an arrival sleeps until the proxy tells */
 };
 
 static enum mutant mutant;
@@ -109,20 +110,26 @@ static void *arrive(void *context)
         atomic_fetch_add(&orderer->arrivals, 1);
         eventfd_write(orderer->wait_fd, 1);
         uint64_t deadline_ns = now_ns() + scene->deadline_ns;
-        while (atomic_load(&orderer->arrived) < round) {
+        for (;;) {
+            uint32_t turn = scene->awaits ? prs_proxy_thread_expect(scene->thread) : 0;
+            if (atomic_load(&orderer->arrived) >= round) {
+                break;
+            }
+            if (scene->awaits) {
+                prs_proxy_thread_await(scene->thread, turn, scene->deadline_ns + 1);
+            }
             pause_until(scene, deadline_ns, "an arrival");
         }
     }
     return NULL;
 }
 
-static void play(struct prs_backoff backoff, uint32_t spins, uint64_t deadline_ns, bool produces,
-                 bool arrives)
+static void play(struct prs_backoff backoff, uint32_t spins, bool produces, bool arrives,
+                 bool awaits)
 {
-    struct scene scene = {.rig = rig_create(2, 0), .deadline_ns = deadline_ns};
+    struct scene scene = {.rig = rig_create(2, 0), .deadline_ns = DEADLINE_NS, .awaits = awaits};
     scene.rig->orderer->wait_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     scene.rig->orderer->progress_spins = spins;
-    scene.rig->orderer->arms_too_late = mutant == ARMS_TOO_LATE;
     assert_true(scene.rig->orderer->wait_fd >= 0);
     assert_int_equal(
         prs_proxy_thread_start(scene.rig->proxy, &backoff, &scene.rig->log, &scene.thread),
@@ -145,11 +152,14 @@ static const struct prs_backoff drowsy = {
 static void no_wake_up_is_lost(void **state)
 {
     (void)state;
-    play(sleepy, 0, DEADLINE_NS, true, true);
-    play(sleepy, 200, DEADLINE_NS, true, true);
-    play(sleepy, 0, DEADLINE_NS, true, false);
-    play(sleepy, 0, DEADLINE_NS, false, true);
-    play(drowsy, 0, DEADLINE_NS, true, true);
+    play(sleepy, 0, true, true, false);
+    play(sleepy, 200, true, true, false);
+    play(sleepy, 0, true, false, false);
+    play(sleepy, 0, false, true, false);
+    play(drowsy, 0, true, true, false);
+    play(sleepy, 0, false, true, true);
+    play(sleepy, 200, true, true, true);
+    play(drowsy, 0, true, true, true);
 }
 
 /* ---- schedules ---- */
