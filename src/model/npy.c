@@ -290,14 +290,15 @@ enum perseus_status prs_npy_parse(const char *name, const unsigned char *bytes, 
 
 int64_t prs_npy_item(const struct prs_npy *npy, uint64_t index)
 {
-    uint32_t width = npy->item_bytes, unused = 64 - 8 * width;
+    uint32_t width = npy->item_bytes;
     const unsigned char *item = npy->items + index * width;
     uint64_t bits = 0;
     for (uint32_t i = 0; i < width; i++) {
         bits |= (uint64_t)item[i] << (8 * i);
     }
-    if (npy->is_signed) { /* moves the sign up, and back with copies of it */
-        return (int64_t)(bits << unused) >> unused;
+    if (npy->is_signed) { /* takes the sign bit out, and its weight off */
+        uint64_t sign = (uint64_t)1 << ((8 * width - 1) & 63);
+        return (int64_t)((bits ^ sign) - sign);
     }
     return bits > INT64_MAX ? INT64_MAX : (int64_t)bits;
 }

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "moe/job.h"
 #include "moe/protocol.h"
 
 void prs_moe_group_name(uint32_t group_experts, char out[16])
 {
+    bool is_pe = group_experts == PERSEUS_MOE_GROUP_PE;
+    snprintf(out, 16, "%u", group_experts);
     if (group_experts == 0) {
         out[0] = '\0';
-    } else if (group_experts == PERSEUS_MOE_GROUP_PE) {
-        strcpy(out, "pe");
     } else if (group_experts > PERSEUS_MOE_EXPERTS_MAX) {
-        strcpy(out, "all");
-    } else {
-        snprintf(out, 16, "%u", group_experts);
+        snprintf(out, 16, "%s", is_pe ? "pe" : "all");
     }
 }
 
