@@ -4,6 +4,19 @@
 
 #include <string.h>
 
+/* From `memory`, the operation's own: inline if it fits, else from its staging slot. */
+static void set_source(struct prs_orderer *orderer, struct prs_pending *pending, void *memory)
+{
+    struct prs_op *op = &pending->op;
+    bool fits = op->bytes <= orderer->caps.inline_bytes;
+    op->flags = fits ? PRS_OP_INLINE : 0;
+    op->inline_source = fits ? memory : NULL;
+    if (!fits) {
+        op->local = orderer->control_region;
+        op->local_offset = orderer->layout.staging + (uint64_t)pending->stage * PRS_STAGE_BYTES;
+    }
+}
+
 /* A put of `bytes` that the operation itself keeps, in it or in a staging slot: it may be parked,
  * and the caller's source may be a stack. *out_memory: to be filled. NULL: a pool is empty. */
 static struct prs_pending *take_sending(struct prs_orderer *orderer, struct prs_order_peer *peer,
@@ -16,16 +29,9 @@ static struct prs_pending *take_sending(struct prs_orderer *orderer, struct prs_
         return NULL;
     }
     void *memory = is_small ? pending->small : prs_stage_memory(orderer, pending->stage);
-    struct prs_op *op = &pending->op;
-    op->kind = PRS_OP_PUT;
-    op->bytes = bytes;
-    if (bytes <= orderer->caps.inline_bytes) {
-        op->flags |= PRS_OP_INLINE;
-        op->inline_source = memory;
-    } else {
-        op->local = orderer->control_region;
-        op->local_offset = orderer->layout.staging + (uint64_t)pending->stage * PRS_STAGE_BYTES;
-    }
+    pending->op.kind = PRS_OP_PUT;
+    pending->op.bytes = bytes;
+    set_source(orderer, pending, memory);
     *out_memory = memory;
     return pending;
 }
@@ -190,6 +196,47 @@ enum perseus_status prs_operation_vector(struct prs_orderer *orderer, struct prs
     (*out)->op.remote = request->remote->remote;
     (*out)->op.remote_offset = request->remote_offset;
     return PERSEUS_OK;
+}
+
+/* ---- joining ---- */
+
+/* The record moves to a staging slot, where a vector has room. */
+static bool make_room(struct prs_orderer *orderer, struct prs_pending *pending)
+{
+    if (pending->stage != PRS_NONE) {
+        return true;
+    }
+    if (!prs_stage_take(orderer, pending)) {
+        return false;
+    }
+    memcpy(prs_stage_memory(orderer, pending->stage), pending->small, sizeof pending->small);
+    return true;
+}
+
+bool prs_operation_join(struct prs_orderer *orderer, struct prs_order_peer *peer,
+                        const struct prs_word *word)
+{
+    struct prs_pending *pending = prs_order_parked_tail(orderer, peer);
+    if (pending == NULL || !pending->gathers || pending->after != peer->fence_after ||
+        pending->of_peer.epoch != peer->epochs.current) {
+        return false;
+    }
+    struct prs_record *record = prs_mail_record(orderer, pending);
+    uint32_t count = record->kind == PRS_RECORD_VECTOR ? record->count : 1;
+    uint64_t next = record->offset + count * sizeof(uint64_t);
+    uint64_t room = word->remote->remote->bytes;
+    if (record->window != word->remote->window || word->offset != next ||
+        count == PRS_RECORD_VALUES_MAX || next > room || sizeof(uint64_t) > room - next ||
+        !make_room(orderer, pending)) {
+        return false;
+    }
+    record = prs_mail_record(orderer, pending);
+    record->kind = PRS_RECORD_VECTOR;
+    record->values[count] = word->value;
+    record->count = (uint8_t)(count + 1);
+    pending->op.bytes = prs_record_bytes(record);
+    set_source(orderer, pending, record);
+    return true;
 }
 
 /* ---- transfers ---- */

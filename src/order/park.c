@@ -15,6 +15,12 @@ struct prs_pending *prs_order_parked_head(struct prs_orderer *orderer,
     return peer->parked_count == 0 ? NULL : &orderer->pools.pendings[peer->parked_first];
 }
 
+struct prs_pending *prs_order_parked_tail(struct prs_orderer *orderer,
+                                          const struct prs_order_peer *peer)
+{
+    return peer->parked_count == 0 ? NULL : &orderer->pools.pendings[peer->parked_last];
+}
+
 void prs_order_park(struct prs_orderer *orderer, struct prs_order_peer *peer,
                     struct prs_pending *pending)
 {
@@ -27,7 +33,6 @@ void prs_order_park(struct prs_orderer *orderer, struct prs_order_peer *peer,
     }
     peer->parked_last = index;
     peer->parked_count++;
-    prs_count(&peer->counters.deferred, 1);
 }
 
 void prs_order_unpark(struct prs_orderer *orderer, struct prs_order_peer *peer)

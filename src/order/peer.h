@@ -110,6 +110,8 @@ void prs_order_park(struct prs_orderer *orderer, struct prs_order_peer *peer,
                     struct prs_pending *pending);
 struct prs_pending *prs_order_parked_head(struct prs_orderer *orderer,
                                           const struct prs_order_peer *peer);
+struct prs_pending *prs_order_parked_tail(struct prs_orderer *orderer,
+                                          const struct prs_order_peer *peer);
 void prs_order_unpark(struct prs_orderer *orderer, struct prs_order_peer *peer);
 /* The head of its queue may go now. */
 void prs_order_wake(struct prs_orderer *orderer, struct prs_order_peer *peer);

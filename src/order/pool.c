@@ -172,8 +172,7 @@ struct prs_pending *prs_pending_take_staged(struct prs_orderer *orderer,
     if (pending == NULL) {
         return NULL;
     }
-    pending->stage = take_slot(&orderer->pools.stage_free, orderer->pools.stage_next);
-    if (pending->stage == PRS_NONE) {
+    if (!prs_stage_take(orderer, pending)) {
         prs_pending_give_back(orderer, pending);
         return NULL;
     }
@@ -283,6 +282,12 @@ void prs_pending_give_up(struct prs_orderer *orderer, struct prs_pending *pendin
 void *prs_stage_memory(struct prs_orderer *orderer, uint32_t stage)
 {
     return orderer->control + orderer->layout.staging + (size_t)stage * PRS_STAGE_BYTES;
+}
+
+bool prs_stage_take(struct prs_orderer *orderer, struct prs_pending *pending)
+{
+    pending->stage = take_slot(&orderer->pools.stage_free, orderer->pools.stage_next);
+    return pending->stage != PRS_NONE;
 }
 
 bool prs_reply_take(struct prs_orderer *orderer, struct prs_pending *pending)

@@ -47,6 +47,7 @@ struct prs_pending {
     uint8_t waits;         /* enum prs_wait bits */
     uint8_t status;        /* enum perseus_status: its first error */
     bool opened;           /* stands in the epochs */
+    bool gathers;          /* a signal that waits for the end of its batch: others may join it */
     bool told;             /* its end was told before the fabric returned it */
     bool asked;            /* a put whose completion means that it is delivered */
     bool native_atomic, result_in_stage;
@@ -103,6 +104,8 @@ struct prs_pending *prs_pending_at(struct prs_orderer *orderer, uint64_t index);
 uint32_t prs_token_take(struct prs_orderer *orderer, uint32_t token);
 void prs_token_give_back(struct prs_orderer *orderer, uint32_t index);
 void *prs_stage_memory(struct prs_orderer *orderer, uint32_t stage);
+/* A staging slot; it goes back with its operation. */
+bool prs_stage_take(struct prs_orderer *orderer, struct prs_pending *pending);
 /* A slot for the answer to a fetch; it goes back with its operation. */
 bool prs_reply_take(struct prs_orderer *orderer, struct prs_pending *pending);
 

@@ -76,6 +76,15 @@ static enum perseus_status poll_events(struct prs_orderer *orderer, uint32_t bud
     return PERSEUS_OK;
 }
 
+static enum perseus_status ring(struct prs_orderer *orderer)
+{
+    if (!orderer->caps.batching) {
+        return PERSEUS_OK;
+    }
+    enum perseus_status status = orderer->ops->flush(orderer->config.endpoint);
+    return status == PERSEUS_AGAIN ? PERSEUS_OK : status; /* the next one rings it */
+}
+
 enum perseus_status prs_orderer_progress(struct prs_orderer *orderer, uint32_t budget,
                                          bool *out_did)
 {
@@ -97,16 +106,15 @@ enum perseus_status prs_orderer_progress(struct prs_orderer *orderer, uint32_t b
     }
     orderer->submitted = false;
     *out_did = did;
-    return prs_orderer_flush(orderer);
+    return ring(orderer);
 }
 
 enum perseus_status prs_orderer_flush(struct prs_orderer *orderer)
 {
-    if (!orderer->caps.batching) {
-        return PERSEUS_OK;
+    if (orderer->ready.first != NULL) {
+        prs_order_pump_parked(orderer); /* signals that waited for the end of the batch */
     }
-    enum perseus_status status = orderer->ops->flush(orderer->config.endpoint);
-    return status == PERSEUS_AGAIN ? PERSEUS_OK : status; /* the next flush rings it */
+    return ring(orderer);
 }
 
 int prs_orderer_wait_fd(const struct prs_orderer *orderer)

@@ -62,8 +62,12 @@ static inline uint32_t prs_record_bytes(const struct prs_record *record)
 static inline void prs_riding_rebase(struct prs_riding_base *base, const struct prs_record *record)
 {
     bool adds = record->kind == PRS_RECORD_ATOMIC && record->atomic == PERSEUS_ATOMIC_ADD;
-    if ((record->kind == PRS_RECORD_SET || adds) && record->window == 0 && record->count == 8) {
-        *base = (struct prs_riding_base){.value = record->values[0], .slot = record->offset / 8};
+    bool is_vector = record->kind == PRS_RECORD_VECTOR;
+    uint32_t last = is_vector ? record->count - 1u : 0;
+    if (record->window == 0 &&
+        (is_vector || ((record->kind == PRS_RECORD_SET || adds) && record->count == 8))) {
+        *base = (struct prs_riding_base){.value = record->values[last],
+                                         .slot = record->offset / 8 + last};
     }
 }
 

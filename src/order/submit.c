@@ -28,6 +28,7 @@ static enum perseus_status place(struct prs_orderer *orderer, struct prs_order_p
         return PERSEUS_AGAIN;
     }
     prs_order_park(orderer, peer, pending);
+    prs_count(&peer->counters.deferred, 1);
     if (peer->refused || orderer->stall.active) {
         prs_order_wake(orderer, peer); /* nothing of this peer's own will */
     }
@@ -180,6 +181,23 @@ static enum perseus_status submit_transfer(struct prs_orderer *orderer, struct p
     return status;
 }
 
+/* A signal in a record leaves with the end of its batch, so that those of the next words may join
+ * it: a group's signals to one peer become one message. */
+static enum perseus_status place_signal(struct prs_orderer *orderer, struct prs_order_peer *peer,
+                                        struct prs_pending *pending)
+{
+    bool gathers = pending->form == PRS_FORM_RECORD && pending->token == PRS_NONE &&
+                   prs_mail_record(orderer, pending)->kind == PRS_RECORD_SET;
+    if (!gathers || !prs_order_can_park(orderer, peer)) {
+        return place_or_give_back(orderer, peer, pending, false);
+    }
+    pending->gathers = true;
+    prs_pending_open(orderer, pending);
+    prs_order_park(orderer, peer, pending);
+    prs_order_wake(orderer, peer);
+    return PERSEUS_OK;
+}
+
 static enum perseus_status submit_word(struct prs_orderer *orderer, struct prs_order_peer *peer,
                                        const struct prs_word *word, bool is_signal, uint32_t token)
 {
@@ -188,13 +206,20 @@ static enum perseus_status submit_word(struct prs_orderer *orderer, struct prs_o
                         "an atomic on %llu bytes to PE %u: words have 2, 4 or 8",
                         (unsigned long long)word->bytes, peer->rank);
     }
+    bool sets = is_signal && word->op == PERSEUS_ATOMIC_SET && token == PRS_NONE;
+    if (sets && prs_operation_join(orderer, peer, word)) {
+        note_word(peer, word, PRS_FORM_RECORD);
+        prs_count(&peer->counters.signals, 1);
+        return PERSEUS_OK;
+    }
     struct prs_pending *pending;
     enum perseus_status status = prs_operation_word(orderer, peer, word, token, &pending);
     if (status != PERSEUS_OK) {
         return status;
     }
     uint8_t form = pending->form;
-    status = place_or_give_back(orderer, peer, pending, false);
+    status = sets ? place_signal(orderer, peer, pending)
+                  : place_or_give_back(orderer, peer, pending, false);
     if (status != PERSEUS_OK) {
         return status;
     }
@@ -207,12 +232,22 @@ static enum perseus_status submit_word(struct prs_orderer *orderer, struct prs_o
 static enum perseus_status submit_vector(struct prs_orderer *orderer, struct prs_order_peer *peer,
                                          const struct prs_request *request, uint32_t token)
 {
+    uint8_t form = PRS_FORM_DIRECT;
     struct prs_pending *pending;
     enum perseus_status status = prs_operation_vector(orderer, peer, request, token, &pending);
     if (status == PERSEUS_OK) {
+        form = pending->form;
         status = place_or_give_back(orderer, peer, pending, false);
     }
     if (status == PERSEUS_OK) {
+        uint64_t last = request->bytes / sizeof(uint64_t) - 1;
+        note_word(peer,
+                  &(struct prs_word){.remote = request->remote,
+                                     .offset = request->remote_offset + last * sizeof(uint64_t),
+                                     .op = PERSEUS_ATOMIC_SET,
+                                     .value = request->values[last],
+                                     .bytes = sizeof(uint64_t)},
+                  form);
         prs_count(&peer->counters.signals, request->bytes / sizeof(uint64_t));
         prs_count(&peer->counters.signal_messages, 1);
     }

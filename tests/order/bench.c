@@ -86,6 +86,14 @@ void bench_finish(struct bench *bench)
     fake_fabric_destroy(bench->fake);
 }
 
+/* Every request is a batch of its own. */
+static enum perseus_status submit(struct bench *bench, const struct prs_request *one)
+{
+    enum perseus_status status = prs_orderer_submit(bench->orderer, one);
+    assert_int_equal(prs_orderer_flush(bench->orderer), PERSEUS_OK);
+    return status;
+}
+
 static struct prs_request request(struct bench *bench, enum prs_request_kind kind, uint32_t peer)
 {
     return (struct prs_request){.kind = (uint8_t)kind,
@@ -103,7 +111,7 @@ enum perseus_status bench_put_token(struct bench *bench, uint32_t peer, uint32_t
 {
     struct prs_request put = request(bench, PRS_REQUEST_PUT, peer);
     put.token = token;
-    return prs_orderer_submit(bench->orderer, &put);
+    return submit(bench, &put);
 }
 
 enum perseus_status bench_put(struct bench *bench, uint32_t peer)
@@ -116,7 +124,7 @@ enum perseus_status bench_put_inline(struct bench *bench, uint32_t peer, uint64_
     struct prs_request put = request(bench, PRS_REQUEST_PUT, peer);
     put.bytes = sizeof value;
     put.inline_source = &value;
-    return prs_orderer_submit(bench->orderer, &put);
+    return submit(bench, &put);
 }
 
 static enum perseus_status signal_with(struct bench *bench, enum prs_request_kind kind,
@@ -128,7 +136,7 @@ static enum perseus_status signal_with(struct bench *bench, enum prs_request_kin
     }
     signal.op = (uint8_t)op;
     signal.value = value;
-    return prs_orderer_submit(bench->orderer, &signal);
+    return submit(bench, &signal);
 }
 
 enum perseus_status bench_signal(struct bench *bench, uint32_t peer, uint64_t value)
@@ -140,14 +148,23 @@ enum perseus_status bench_signal_at(struct bench *bench, uint32_t peer, uint64_t
 {
     struct prs_request signal = request(bench, PRS_REQUEST_SIGNAL, peer);
     signal.remote_offset = offset;
-    return prs_orderer_submit(bench->orderer, &signal);
+    return submit(bench, &signal);
 }
 
 enum perseus_status bench_put_signal_at(struct bench *bench, uint32_t peer, uint64_t offset)
 {
     struct prs_request put = request(bench, PRS_REQUEST_PUT_SIGNAL, peer);
     put.signal_offset = offset;
-    return prs_orderer_submit(bench->orderer, &put);
+    return submit(bench, &put);
+}
+
+enum perseus_status bench_batch_signal(struct bench *bench, uint32_t peer, uint64_t offset,
+                                       uint64_t value)
+{
+    struct prs_request signal = request(bench, PRS_REQUEST_SIGNAL, peer);
+    signal.remote_offset = offset;
+    signal.value = value;
+    return prs_orderer_submit(bench->orderer, &signal);
 }
 
 enum perseus_status bench_add(struct bench *bench, uint32_t peer, uint64_t value)
@@ -166,7 +183,7 @@ enum perseus_status bench_fetch(struct bench *bench, uint32_t peer, uint32_t tok
     fetch.op = PERSEUS_ATOMIC_ADD;
     fetch.value = 5;
     fetch.token = token;
-    return prs_orderer_submit(bench->orderer, &fetch);
+    return submit(bench, &fetch);
 }
 
 void bench_progress(struct bench *bench)

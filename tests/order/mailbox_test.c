@@ -288,6 +288,43 @@ static void test_signals_that_would_tear_are_records(void **state)
     bench_finish(&bench);
 }
 
+/* Signals of one batch to words that follow each other are one message; not across a fence, another
+ * operation, a gap, or the most that a vector holds. */
+static void test_signals_of_a_batch_join(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, PERSEUS_ORDERING_COUNTED, NULL, NULL);
+    for (uint64_t i = 0; i < 40; i++) {
+        assert_int_equal(bench_batch_signal(&bench, 1, 8 * i, 100 + i), PERSEUS_OK);
+    }
+    assert_int_equal(bench_posts(&bench), 0);
+    assert_int_equal(prs_orderer_flush(bench.orderer), PERSEUS_OK);
+    assert_int_equal(bench_posts(&bench), 2);
+    const struct prs_record *record = posted_record(&bench, 0);
+    assert_int_equal(record->kind, PRS_RECORD_VECTOR);
+    assert_int_equal(record->count, PRS_RECORD_VALUES_MAX);
+    for (uint64_t i = 0; i < PRS_RECORD_VALUES_MAX; i++) {
+        assert_int_equal(record->values[i], 100 + i);
+    }
+    assert_int_equal(posted_record(&bench, 1)->count, 40 - PRS_RECORD_VALUES_MAX);
+    assert_int_equal(bench_stats(&bench, 1).signals, 40);
+    assert_int_equal(bench_stats(&bench, 1).signal_messages, 2);
+
+    assert_int_equal(bench_batch_signal(&bench, 1, 0, 1), PERSEUS_OK);
+    assert_int_equal(prs_orderer_fence(bench.orderer, 1), PERSEUS_OK);
+    assert_int_equal(bench_batch_signal(&bench, 1, 8, 2), PERSEUS_OK);  /* behind a fence */
+    assert_int_equal(bench_batch_signal(&bench, 1, 24, 3), PERSEUS_OK); /* a gap */
+    assert_int_equal(bench_batch_signal(&bench, 2, 32, 4), PERSEUS_OK); /* another peer */
+    assert_int_equal(prs_orderer_flush(bench.orderer), PERSEUS_OK);
+    assert_int_equal(bench_posts(&bench), 6);
+    fake_complete_all(bench.fake);
+    acknowledge(&bench, 1, 5);
+    acknowledge(&bench, 2, 1);
+    assert_true(prs_orderer_is_idle(bench.orderer));
+    bench_finish(&bench);
+}
+
 static void test_malformed_arrivals_are_ignored(void **state)
 {
     (void)state;
@@ -396,6 +433,7 @@ int main(void)
         cmocka_unit_test(test_a_fetch_completes_with_its_answer),
         cmocka_unit_test(test_the_target_answers_a_fetch_with_one_put),
         cmocka_unit_test(test_signals_that_would_tear_are_records),
+        cmocka_unit_test(test_signals_of_a_batch_join),
         cmocka_unit_test(test_malformed_arrivals_are_ignored),
         cmocka_unit_test(test_codec_round_trips),
         cmocka_unit_test(test_a_tag_covers_everything),
