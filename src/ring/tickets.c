@@ -31,12 +31,12 @@ struct prs_tickets {
     _Alignas(2 * PRS_TICKET_LINE) struct prs_ticket tickets[];
 };
 
-static uint64_t prs_tickets_top(uint64_t before, uint32_t ticket)
+static uint64_t top_with(uint64_t before, uint32_t ticket)
 {
     return ((before >> 32) + 1) << 32 | ticket;
 }
 
-static void prs_tickets_free(struct prs_tickets *tickets, uint32_t index)
+static void free_ticket(struct prs_tickets *tickets, uint32_t index)
 {
     struct prs_ticket *ticket = &tickets->tickets[index];
     atomic_store_explicit(&ticket->state, PRS_TICKET_FREE, memory_order_relaxed);
@@ -44,8 +44,7 @@ static void prs_tickets_free(struct prs_tickets *tickets, uint32_t index)
     do {
         atomic_store_explicit(&ticket->next, (uint32_t)top, memory_order_relaxed);
         /* Release: with prs_ticket_take, which reuses the slot. */
-    } while (!atomic_compare_exchange_weak_explicit(&tickets->top, &top,
-                                                    prs_tickets_top(top, index),
+    } while (!atomic_compare_exchange_weak_explicit(&tickets->top, &top, top_with(top, index),
                                                     memory_order_release, memory_order_relaxed));
 }
 
@@ -63,7 +62,7 @@ enum perseus_status prs_tickets_create(uint32_t count, struct prs_tickets **out)
     atomic_init(&tickets->top, PRS_TICKET_NONE);
     for (uint32_t i = count; i-- > 0;) {
         atomic_init(&tickets->tickets[i].state, PRS_TICKET_FREE);
-        prs_tickets_free(tickets, i);
+        free_ticket(tickets, i);
     }
     *out = tickets;
     return PERSEUS_OK;
@@ -81,7 +80,7 @@ uint32_t prs_tickets_count(const struct prs_tickets *tickets)
 
 enum perseus_status prs_ticket_take(struct prs_tickets *tickets, uint32_t *out)
 {
-    /* Acquire, here and on failure: with prs_tickets_free, for `next`; the slot's last user is done
+    /* Acquire, here and on failure: with free_ticket, for `next`; the slot's last user is done
      * with it. */
     uint64_t top = atomic_load_explicit(&tickets->top, memory_order_acquire);
     uint32_t index;
@@ -92,11 +91,11 @@ enum perseus_status prs_ticket_take(struct prs_tickets *tickets, uint32_t *out)
             return PERSEUS_AGAIN;
         }
         next = atomic_load_explicit(&tickets->tickets[index].next, memory_order_relaxed);
-    } while (!atomic_compare_exchange_weak_explicit(&tickets->top, &top, prs_tickets_top(top, next),
+    } while (!atomic_compare_exchange_weak_explicit(&tickets->top, &top, top_with(top, next),
                                                     memory_order_acquire, memory_order_acquire));
     struct prs_ticket *ticket = &tickets->tickets[index];
     ticket->status = PERSEUS_OK;
-    /* Release: with prs_ticket_pending. */
+    /* Release: with pending_ticket. */
     atomic_store_explicit(&ticket->state, PRS_TICKET_TAKEN, memory_order_release);
     *out = index;
     return PERSEUS_OK;
@@ -116,7 +115,7 @@ bool prs_ticket_poll(struct prs_tickets *tickets, uint32_t index, enum perseus_s
     if (out_result != NULL) {
         *out_result = ticket->result;
     }
-    prs_tickets_free(tickets, index);
+    free_ticket(tickets, index);
     return true;
 }
 
@@ -128,17 +127,17 @@ void prs_ticket_abandon(struct prs_tickets *tickets, uint32_t index)
     if (!atomic_compare_exchange_strong_explicit(&tickets->tickets[index].state, &state,
                                                  PRS_TICKET_ABANDONED, memory_order_acquire,
                                                  memory_order_acquire)) {
-        prs_tickets_free(tickets, index);
+        free_ticket(tickets, index);
     }
 }
 
 void prs_ticket_give_back(struct prs_tickets *tickets, uint32_t index)
 {
-    prs_tickets_free(tickets, index);
+    free_ticket(tickets, index);
 }
 
 /* The ticket, if it is one that the proxy may write to: a descriptor can carry any number. */
-static struct prs_ticket *prs_ticket_pending(struct prs_tickets *tickets, uint32_t index)
+static struct prs_ticket *pending_ticket(struct prs_tickets *tickets, uint32_t index)
 {
     if (index >= tickets->count) {
         return NULL;
@@ -151,7 +150,7 @@ static struct prs_ticket *prs_ticket_pending(struct prs_tickets *tickets, uint32
 
 void prs_ticket_note_error(struct prs_tickets *tickets, uint32_t index, enum perseus_status status)
 {
-    struct prs_ticket *ticket = prs_ticket_pending(tickets, index);
+    struct prs_ticket *ticket = pending_ticket(tickets, index);
     if (ticket != NULL && ticket->status == PERSEUS_OK) {
         ticket->status = status;
     }
@@ -160,7 +159,7 @@ void prs_ticket_note_error(struct prs_tickets *tickets, uint32_t index, enum per
 void prs_ticket_complete(struct prs_tickets *tickets, uint32_t index, enum perseus_status status,
                          uint64_t result)
 {
-    struct prs_ticket *ticket = prs_ticket_pending(tickets, index);
+    struct prs_ticket *ticket = pending_ticket(tickets, index);
     if (ticket == NULL) {
         return;
     }
@@ -171,7 +170,7 @@ void prs_ticket_complete(struct prs_tickets *tickets, uint32_t index, enum perse
      * failure: the ring has carried all that the taker wrote to the slot. */
     if (!atomic_compare_exchange_strong_explicit(&ticket->state, &state, PRS_TICKET_DONE,
                                                  memory_order_release, memory_order_relaxed)) {
-        prs_tickets_free(tickets, index);
+        free_ticket(tickets, index);
     }
 }
 
