@@ -212,6 +212,35 @@ static void a_held_operation_that_fails_completes_with_the_error(void **state)
     fake_destroy(fake);
 }
 
+/* A put that was accepted and then refused by the provider: the signal behind it must not leave. */
+static void what_follows_a_held_operation_that_is_refused_does_not_leave(void **state)
+{
+    (void)state;
+    static const ssize_t errors[] = {-FI_EINVAL, -FI_ENOMEM, -FI_EIO};
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+        struct fake *fake = fake_create(0, 2);
+        struct prs_lf_remote remote = remote_of(fake, 0), other = remote_of(fake, 1);
+        fake->fabric.base.caps.batching = true;
+        struct prs_op put = inline_put(&remote, 11), signal = inline_put(&remote, 12);
+        struct prs_op elsewhere = inline_put(&other, 13);
+        put.flags |= PRS_OP_MORE;
+        assert_int_equal(post(fake, &put), PERSEUS_OK);
+        fake->answer = errors[i];
+        assert_int_equal(post(fake, &signal), PERSEUS_PEER_LOST);
+        fake->answer = 0;
+        uint32_t posts = fake->post_count;
+        assert_int_equal(post(fake, &signal), PERSEUS_PEER_LOST);
+        assert_int_equal(fake->post_count, posts);
+        assert_int_equal(post(fake, &elsewhere), PERSEUS_OK);
+        assert_int_equal(fake->post_count, posts + 1);
+        struct prs_event event;
+        assert_int_equal(take(fake, &event, 1), 1);
+        assert_int_equal(event.cookie, 11);
+        assert_int_not_equal(event.status, PERSEUS_OK);
+        fake_destroy(fake);
+    }
+}
+
 static void completions_are_told_apart(void **state)
 {
     (void)state;
@@ -428,6 +457,7 @@ int main(void)
         cmocka_unit_test(doorbells_ring_at_the_last),
         cmocka_unit_test(a_refusal_behind_more_leaves_a_ringer),
         cmocka_unit_test(a_held_operation_that_fails_completes_with_the_error),
+        cmocka_unit_test(what_follows_a_held_operation_that_is_refused_does_not_leave),
         cmocka_unit_test(completions_are_told_apart),
         cmocka_unit_test(polling_is_bounded),
         cmocka_unit_test(an_error_ends_its_peer_and_names_it),

@@ -235,7 +235,10 @@ static enum perseus_status release_held(struct prs_lf_endpoint *endpoint, uint64
     }
     endpoint->held = NULL;
     if (status != PERSEUS_OK) {
-        prs_lf_settle(endpoint, context, status); /* its post has already returned OK */
+        /* Its post has already returned OK, so this is an error completion, which ends its peer:
+         * what is posted next must not get through where this did not. */
+        prs_lf_settle(endpoint, context, status);
+        prs_lf_peer_lose(endpoint, context->op.peer, "an operation that was held is refused");
     }
     return PERSEUS_OK;
 }
@@ -256,6 +259,9 @@ enum perseus_status prs_lf_post(struct prs_endpoint *base, const struct prs_op *
     fill_slot(context);
     bool follows_held = endpoint->held != NULL;
     status = release_held(endpoint, FI_MORE);
+    if (status == PERSEUS_OK && prs_lf_peer_is_lost(endpoint, op->peer)) {
+        status = PERSEUS_PEER_LOST;
+    }
     if (status != PERSEUS_OK) {
         prs_lf_context_release(&endpoint->pool, context);
         return status;
