@@ -120,8 +120,8 @@ struct prs_orderer_config {
  * the reason, OK with what the mode stands on (both without a final period). */
 enum perseus_status prs_ordering_check(enum perseus_ordering mode, const struct prs_caps *caps,
                                        char *why, size_t why_bytes);
-/* AUTO -> fifo > nic-fence > counted > deferred > drain, the first that checks; others are checked.
- * A failed check is logged with what to do. */
+/* AUTO: the one that costs least of those that check, and why; others are checked. A failed check is
+ * logged with what to do. */
 enum perseus_status prs_ordering_resolve(enum perseus_ordering asked, const struct prs_caps *caps,
                                          const struct prs_log *log, enum perseus_ordering *out,
                                          char *why, size_t why_bytes);

@@ -37,8 +37,14 @@ static void test_auto_takes_the_cheapest_that_is_granted(void **state)
     assert_int_equal(resolve(PERSEUS_ORDERING_AUTO, &caps).mode, PERSEUS_ORDERING_FIFO);
     caps.order &= ~(uint32_t)PRS_ORDER_SET_SET;
     assert_int_equal(resolve(PERSEUS_ORDERING_AUTO, &caps).mode, PERSEUS_ORDERING_NIC_FENCE);
+    caps.fence_scope = PRS_FENCE_ENDPOINT; /* one slow peer would stall all */
+    assert_int_equal(resolve(PERSEUS_ORDERING_AUTO, &caps).mode, PERSEUS_ORDERING_COUNTED);
+    caps.immediate_bits = 16;
+    assert_int_equal(resolve(PERSEUS_ORDERING_AUTO, &caps).mode, PERSEUS_ORDERING_NIC_FENCE);
+    caps.immediate_bits = 64;
     caps.fence_scope = PRS_FENCE_NONE;
     assert_int_equal(resolve(PERSEUS_ORDERING_AUTO, &caps).mode, PERSEUS_ORDERING_COUNTED);
+    assert_non_null(strstr(resolve(PERSEUS_ORDERING_AUTO, &caps).why, "the cheapest kept here"));
     caps.immediate_bits = 16;
     assert_int_equal(resolve(PERSEUS_ORDERING_AUTO, &caps).mode, PERSEUS_ORDERING_DEFERRED);
     caps.completion = PRS_COMPLETION_TRANSMITTED;

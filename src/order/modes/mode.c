@@ -3,6 +3,7 @@
 #include "order/engine.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const struct prs_mode *const modes[PERSEUS_ORDERING_COUNT] = {
     [PERSEUS_ORDERING_DRAIN] = &prs_mode_drain,
@@ -79,6 +80,46 @@ enum perseus_status prs_ordering_check(enum perseus_ordering mode, const struct 
     return verdict(false, why, why_bytes, "", "not a mode of its own", "");
 }
 
+/* ---- the automatic choice ---- */
+
+/* What a signal behind a put costs: who waits first, then messages. docs/ordering.md has the table
+ * and where the figures come from. */
+struct cost {
+    enum perseus_ordering mode;
+    bool endpoint_fence; /* where a fence flag holds every peer */
+    const char *words;
+};
+
+/* Cheapest first. */
+static const struct cost costs[] = {
+    {PERSEUS_ORDERING_FIFO, false, "nobody waits, and one delivery proves the earlier ones"},
+    {PERSEUS_ORDERING_NIC_FENCE, false, "only the NIC waits, for one peer"},
+    {PERSEUS_ORDERING_COUNTED, false, "nobody waits, but every put tells of its delivery"},
+    {PERSEUS_ORDERING_NIC_FENCE, true, "only the NIC waits, but for every peer"},
+    {PERSEUS_ORDERING_DEFERRED, false, "a signal leaves one round trip later"},
+    {PERSEUS_ORDERING_DRAIN, false, "the channel waits for every delivery"},
+};
+
+static enum perseus_status choose(const struct prs_caps *caps, const struct prs_log *log,
+                                  enum perseus_ordering *out, char *why, size_t why_bytes)
+{
+    for (size_t i = 0; i < sizeof costs / sizeof costs[0]; i++) {
+        bool holds_all = caps->fence_scope == PRS_FENCE_ENDPOINT;
+        if ((costs[i].mode == PERSEUS_ORDERING_NIC_FENCE && holds_all != costs[i].endpoint_fence) ||
+            prs_ordering_check(costs[i].mode, caps, why, why_bytes) != PERSEUS_OK) {
+            continue;
+        }
+        size_t length = strlen(why);
+        snprintf(why + length, why_bytes - length, "; the cheapest kept here: %s", costs[i].words);
+        *out = costs[i].mode;
+        return PERSEUS_OK;
+    }
+    return prs_fail(log, PERSEUS_NOT_SUPPORTED,
+                    "no ordering mode can be kept on %s: it grants neither order, fence flag, "
+                    "immediate data nor delivery-complete. Choose another provider (perseus info)",
+                    caps->provider);
+}
+
 enum perseus_status prs_ordering_resolve(enum perseus_ordering asked, const struct prs_caps *caps,
                                          const struct prs_log *log, enum perseus_ordering *out,
                                          char *why, size_t why_bytes)
@@ -94,18 +135,5 @@ enum perseus_status prs_ordering_resolve(enum perseus_ordering asked, const stru
         *out = asked;
         return PERSEUS_OK;
     }
-    /* Cheapest first; docs/ordering.md says what each costs. */
-    static const enum perseus_ordering preference[] = {
-        PERSEUS_ORDERING_FIFO, PERSEUS_ORDERING_NIC_FENCE, PERSEUS_ORDERING_COUNTED,
-        PERSEUS_ORDERING_DEFERRED, PERSEUS_ORDERING_DRAIN};
-    for (size_t i = 0; i < sizeof preference / sizeof preference[0]; i++) {
-        if (prs_ordering_check(preference[i], caps, why, why_bytes) == PERSEUS_OK) {
-            *out = preference[i];
-            return PERSEUS_OK;
-        }
-    }
-    return prs_fail(log, PERSEUS_NOT_SUPPORTED,
-                    "no ordering mode can be kept on %s: it grants neither order, fence flag, "
-                    "immediate data nor delivery-complete. Choose another provider (perseus info)",
-                    caps->provider);
+    return choose(caps, log, out, why, why_bytes);
 }
