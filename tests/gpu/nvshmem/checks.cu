@@ -107,6 +107,59 @@ static void check_atomics(struct job *job, int *wrong)
     nvshmem_free(narrow);
 }
 
+/* ---- atomic sums of floats, since 3.7 ---- */
+
+#if NVSHMEM_VENDOR_MAJOR_VERSION > 3 || NVSHMEM_VENDOR_MINOR_VERSION >= 7
+#include <cuda_fp16.h>
+
+__global__ static void add_floats(__half *half, float *single, double *twice, int size)
+{
+    int pe = threadIdx.x % size;
+    nvshmemx_half_atomic_add(half, __float2half(1.0f), pe);
+    nvshmemx_float_atomic_add(single, 0.5f, pe);
+    nvshmemx_double_atomic_add(twice, 0.25, pe);
+}
+
+/* One thread, words of the next PE that only this PE touches: what comes back, and where rounding shows. */
+__global__ static void fetch_floats(__half *half, float *single, double *twice, int pe, int *wrong)
+{
+    *wrong += nvshmemx_double_atomic_fetch_add(twice, 1e16, pe) != 0.0;
+    *wrong += nvshmemx_double_atomic_fetch_add(twice, 1.0, pe) != 1e16;
+    *wrong += nvshmemx_double_atomic_fetch_add(twice, 0.0, pe) != 1e16;
+    *wrong += nvshmemx_float_atomic_fetch_add(single, 16777216.0f, pe) != 0.0f;
+    *wrong += nvshmemx_float_atomic_fetch_add(single, 1.0f, pe) != 0.0f + 16777216.0f;
+    *wrong += nvshmemx_float_atomic_fetch_add(single, 0.0f, pe) != 16777216.0f;
+    *wrong += __half2float(nvshmemx_half_atomic_fetch_add(half, __float2half(2050.0f), pe)) != 0.0f;
+    *wrong += __half2float(nvshmemx_half_atomic_fetch_add(half, __float2half(1.0f), pe)) != 2050.0f;
+    *wrong += __half2float(nvshmemx_half_atomic_fetch_add(half, __float2half(0.0f), pe)) != 2052.0f;
+}
+
+static void check_floats(struct job *job, int *wrong)
+{
+    __half *half = symmetric<__half>(64);
+    float *single = symmetric<float>(64);
+    double *twice = symmetric<double>(64);
+    int next = (job->rank + 1) % job->size;
+    add_floats<<<1, 64>>>(half, single, twice, job->size);
+    CUDA_CHECK(cudaDeviceSynchronize());
+    nvshmem_barrier_all();
+    report(job, "atomic sums of half, float and double",
+           __half2float(at(half)) != 64 || at(single) != 32 || at(twice) != 16);
+    fetch_floats<<<1, 1>>>(half + 16 + job->rank, single + 16 + job->rank, twice + 16 + job->rank,
+                           next, wrong);
+    CUDA_CHECK(cudaDeviceSynchronize());
+    nvshmem_barrier_all();
+    report(job, "fetching atomic sums, rounded to nearest even", read_flag(wrong));
+    nvshmem_free(half);
+    nvshmem_free(single);
+    nvshmem_free(twice);
+}
+#else
+static void check_floats(struct job *, int *)
+{
+}
+#endif
+
 /* ---- p, g, strided; NVSHMEM itself refuses strided transfers (iput, iget) to PEs that it reaches by a transport ---- */
 
 __global__ static void put_values(int *there, int rank, int pe)
@@ -309,6 +362,7 @@ void run_checks(struct job *job)
     CUDA_CHECK(cudaMemset(wrong, 0, sizeof(int)));
     check_collectives(job, wrong);
     check_atomics(job, wrong);
+    check_floats(job, wrong);
     check_values(job, wrong);
     check_transfers(job, wrong);
     CUDA_CHECK(cudaFree(wrong));

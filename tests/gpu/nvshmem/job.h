@@ -31,6 +31,8 @@ struct job {
 void run_sweep(struct job *job);
 void run_alltoall(struct job *job);
 void run_checks(struct job *job);
+void run_megakernel(struct job *job);
+void run_group(struct job *job);
 
 /* Median of n values; sorts them. */
 float median(float *values, int n);

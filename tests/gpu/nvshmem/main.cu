@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The GPU program: nvshmem_gpu RANK SIZE ID_FILE PART... with parts sweep, alltoall, checks.
+ * The GPU program: nvshmem_gpu RANK SIZE ID_FILE PART... with parts sweep, alltoall, checks, megakernel, group.
  *
  * Options by environment: ITERATIONS (15), BYTES_MAX of one round of the sweep (128 MiB). Exit code 0 if nothing failed.
  */
@@ -90,6 +90,10 @@ int main(int argc, char **argv)
             run_alltoall(&job);
         } else if (strcmp(argv[i], "checks") == 0) {
             run_checks(&job);
+        } else if (strcmp(argv[i], "megakernel") == 0) {
+            run_megakernel(&job);
+        } else if (strcmp(argv[i], "group") == 0) {
+            run_group(&job);
         }
         fflush(stdout);
     }

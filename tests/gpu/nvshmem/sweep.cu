@@ -3,9 +3,11 @@
  * its signal is seen, and answers when it has seen all. */
 #include "job.h"
 
-/* ONE_BY_ONE: coupled, all from one thread, so that every fence stands between two tiles. */
-enum protocol { PUT_ONLY, COUPLED, ONE_BY_ONE, DECOUPLED, PROTOCOLS };
-static const char *const protocol_names[] = {"put-only", "coupled", "one-by-one", "decoupled"};
+/* ONE_BY_ONE: coupled, all from one thread, so that every fence stands between two tiles. WORDS: by p, word after
+ * word. */
+enum protocol { PUT_ONLY, COUPLED, ONE_BY_ONE, DECOUPLED, WORDS, PROTOCOLS };
+static const char *const protocol_names[] = {"put-only", "coupled", "one-by-one", "decoupled", "p"};
+#define WORDS_BYTES_MAX 1024
 
 #define TRANSFERS_MAX 128
 
@@ -52,11 +54,18 @@ __global__ static void send(struct buffers buffers, struct round_of round, int p
         nvshmem_putmem_signal_nbi(target, source, round.bytes, buffers.signals + i, round.value,
                                   NVSHMEM_SIGNAL_SET, peer);
     } else {
-        nvshmem_putmem_nbi(target, source, round.bytes, peer);
+        if (protocol == WORDS) {
+            const uint32_t *words = (const uint32_t *)source;
+            for (size_t word = 0; word < round.bytes / 4; word++) {
+                nvshmem_uint32_p((uint32_t *)target + word, words[word], peer);
+            }
+        } else {
+            nvshmem_putmem_nbi(target, source, round.bytes, peer);
+        }
         __threadfence();
         if (atomicAdd(&buffers.counters[0], 1) == round.transfers - 1) {
             buffers.counters[0] = 0;
-            if (protocol == PUT_ONLY) {
+            if (protocol == PUT_ONLY || protocol == WORDS) {
                 nvshmem_quiet();
                 return;
             }
@@ -66,7 +75,7 @@ __global__ static void send(struct buffers buffers, struct round_of round, int p
             }
         }
     }
-    if (protocol != PUT_ONLY && i == 0) {
+    if (protocol != PUT_ONLY && protocol != WORDS && i == 0) {
         nvshmem_signal_wait_until(buffers.answer, NVSHMEM_CMP_EQ, round.value);
     }
 }
@@ -104,7 +113,8 @@ static float one_round(const struct job *job, struct buffers buffers, struct rou
     CUDA_CHECK(cudaEventCreate(&to));
     fill<<<round.transfers, 256, 0, stream>>>(buffers, round);
     CUDA_CHECK(cudaStreamSynchronize(stream));
-    if (job->rank == 1 && protocol != PUT_ONLY) {
+    bool waits = protocol != PUT_ONLY && protocol != WORDS;
+    if (job->rank == 1 && waits) {
         receive<<<round.transfers, 256, 0, stream>>>(buffers, round, true, 0);
     }
     nvshmem_barrier_all();
@@ -117,7 +127,7 @@ static float one_round(const struct job *job, struct buffers buffers, struct rou
     }
     CUDA_CHECK(cudaStreamSynchronize(stream));
     nvshmem_barrier_all();
-    if (job->rank == 1 && protocol == PUT_ONLY) {
+    if (job->rank == 1 && !waits) {
         receive<<<round.transfers, 256, 0, stream>>>(buffers, round, false, 0);
         CUDA_CHECK(cudaStreamSynchronize(stream));
     }
@@ -129,13 +139,14 @@ static float one_round(const struct job *job, struct buffers buffers, struct rou
 static int round_iterations(const struct job *job, size_t bytes)
 {
     int iterations = job->iterations < 64 ? job->iterations : 64;
-    return bytes > (16 << 20) && iterations > 2 ? 2 : iterations;
+    return bytes > (16 << 20) && iterations > 3 ? 3 : iterations;
 }
 
 void run_sweep(struct job *job)
 {
     static const int transfers[] = {1, 8, 32, 96, 128};
-    static const size_t sizes[] = {4 << 10, 64 << 10, 1 << 20};
+    static const size_t sizes[] = {4,        256,       1 << 10, 4 << 10, 16 << 10,
+                                   64 << 10, 256 << 10, 1 << 20, 4 << 20};
     struct buffers buffers;
     cudaStream_t stream;
     CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -152,6 +163,9 @@ void run_sweep(struct job *job)
             round.transfers = transfers[t];
             round.bytes = sizes[s];
             for (int p = 0; p < PROTOCOLS && round.transfers * round.bytes <= job->bytes_max; p++) {
+                if (p == WORDS && round.bytes > WORDS_BYTES_MAX) {
+                    continue;
+                }
                 int iterations = round_iterations(job, round.transfers * round.bytes);
                 for (int i = -1; i < iterations; i++) { /* one to warm up */
                     round.value++;
