@@ -73,7 +73,7 @@ static enum perseus_status introduce(struct prs_plugin *plugin, struct hello *he
         struct prs_route *route = &plugin->routes[side];
         struct hello_route *out = &hello->routes[side];
         enum perseus_status status =
-            prs_route_start(route, &plugin->settings.link, (uint32_t)plugin->my_pe,
+            prs_route_start(route, &plugin->settings, (uint32_t)plugin->my_pe,
                             (uint32_t)plugin->n_pes, plugin->host_fences);
         if (status != PERSEUS_OK) {
             return status;

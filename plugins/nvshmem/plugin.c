@@ -14,8 +14,8 @@
  * name stands for. */
 static const char *provider_wanted(const struct prs_plugin *plugin)
 {
-    if (plugin->settings.link.provider[0] != '\0') {
-        return plugin->settings.link.provider;
+    if (plugin->settings.provider[0] != '\0') {
+        return plugin->settings.provider;
     }
     if (strcmp(plugin->transport_name, "ibrc") == 0) {
         return "verbs";
@@ -26,12 +26,16 @@ static const char *provider_wanted(const struct prs_plugin *plugin)
 
 static enum perseus_status read_settings(struct prs_plugin *plugin)
 {
-    enum perseus_status status = prs_settings_read(NULL, &plugin->log, &plugin->settings);
+    const struct perseus_attr none = {.ordering = PERSEUS_ORDERING_AUTO}; /* all by environment */
+    enum perseus_status status = prs_link_settings_read(&none, &plugin->log, &plugin->settings);
+    if (status == PERSEUS_OK) {
+        status = prs_env_u64(PRS_ENV_TIMEOUT_MS, 1, UINT32_MAX, &plugin->log, &plugin->timeout_ms);
+    }
     if (status != PERSEUS_OK) {
         return status;
     }
-    if (strcmp(plugin->settings.link.fabric, "libfabric") == 0) {
-        plugin->settings.link.provider = provider_wanted(plugin);
+    if (strcmp(plugin->settings.fabric, "libfabric") == 0) {
+        plugin->settings.provider = provider_wanted(plugin);
     }
     status = prs_env_u64(PRS_ENV_STAGE_BYTES, 1 << 16, 1 << 28, &plugin->log, &plugin->stage_bytes);
     if (status == PERSEUS_OK && (plugin->stage_bytes & (plugin->stage_bytes - 1)) != 0) {
@@ -68,7 +72,7 @@ static enum perseus_status decide_staging(struct prs_plugin *plugin, const struc
  * they are merely late; and it reads "the tail has passed" as "all before it is here". */
 static void adapt_settings(struct prs_plugin *plugin)
 {
-    struct prs_link_settings *settings = &plugin->settings.link;
+    struct prs_link_settings *settings = &plugin->settings;
     settings->whole_signals = settings->whole_signals && !plugin->memory.stage_host;
     settings->immediate_signal = settings->immediate_signal && !prs_plugin_stages(plugin);
 }
@@ -79,9 +83,9 @@ static enum perseus_status open_routes(struct prs_plugin *plugin)
     for (int side = 0; side < PRS_SIDE_COUNT && status == PERSEUS_OK; side++) {
         const struct prs_route_config config = {
             .side = (enum prs_side)side,
-            .settings = &plugin->settings.link,
+            .settings = &plugin->settings,
             .log = &plugin->log,
-            .timeout_ns = plugin->settings.timeout_ms * UINT64_C(1000000),
+            .timeout_ns = plugin->timeout_ms * UINT64_C(1000000),
             .companion = &plugin->routes[PRS_SIDE_COUNT - 1 - side],
         };
         status = prs_route_init(&plugin->routes[side], &config);
@@ -101,7 +105,7 @@ static enum perseus_status open_routes(struct prs_plugin *plugin)
     /* What is staged is in order whatever the fabric does; vanilla waits all the same. */
     bool is_natural = (plugin->memory.stage_host && link->ordering != PERSEUS_ORDERING_DRAIN) ||
                       prs_sequence_is_natural(link->ordering, &link->fabric->caps,
-                                              prs_route_has_records(route, &plugin->settings.link));
+                                              prs_route_has_records(route, &plugin->settings));
     plugin->offers_fence = !is_natural || plugin->takes_fences;
     plugin->host_fences = plugin->offers_fence && plugin->interface->passes_fences;
     plugin->op_bytes_max = link->fabric->caps.message_bytes_max;

@@ -12,9 +12,9 @@
 #ifndef PRS_NVSHMEM_PLUGIN_H
 #define PRS_NVSHMEM_PLUGIN_H
 
-#include "core/job/settings.h"
 #include "host/amo.h"
 #include "host/block.h"
+#include "link/settings.h"
 #include "route/piece.h"
 
 struct prs_cuda;
@@ -25,7 +25,8 @@ struct prs_plugin {
     struct prs_log log;
     const char *transport_name; /* "libfabric" or "ibrc" */
     const struct prs_interface *interface;
-    struct prs_settings settings;
+    struct prs_link_settings settings;
+    uint64_t timeout_ms;
     bool takes_fences; /* the user wants fence requests in any case */
     bool host_fences;  /* whether the host calls fence whenever its user does */
     bool offers_fence; /* false: the order is kept without, and the host may skip its requests */

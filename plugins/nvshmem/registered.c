@@ -22,7 +22,7 @@ static void unlock_both(struct prs_plugin *plugin)
 static enum perseus_status prepare_device(struct prs_plugin *plugin)
 {
     enum perseus_status status = prs_staging_pin(plugin->stage);
-    uint32_t third = plugin->settings.timeout_ms / 3;
+    uint64_t third = plugin->timeout_ms / 3;
     return status == PERSEUS_OK
                ? prs_cuda_watch(plugin->cuda, third < PATIENCE_MS_MAX ? third : PATIENCE_MS_MAX)
                : status;

@@ -87,6 +87,12 @@ class EnvTest(ProgramTest):
             done = self.fails(1, "nvshmem-env", "--nvshmem", root)
             self.assertIn("prefix, or its wheel's root", done.stderr)
 
+    def test_the_program_needs_the_c_library_alone(self):
+        """These commands run on nodes that have NVSHMEM and libfabric, and nothing that other commands need."""
+        out = subprocess.run(["readelf", "-d", PROGRAM], capture_output=True, text=True, check=True).stdout
+        needed = {line.split("[")[1].rstrip("]") for line in out.splitlines() if "(NEEDED)" in line}
+        self.assertLessEqual(needed, {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"})
+
     def test_mistakes(self):
         self.fails(2, "nvshmem-env", "--transport", "ucx")
         self.fails(2, "nvshmem-env", "--heap", "attic")

@@ -3,10 +3,12 @@
 #ifndef PRS_TOOLS_COMMAND_H
 #define PRS_TOOLS_COMMAND_H
 
+#include "base/export.h"
+
 /* As all commands: argv[0] is the command's own name, options follow; returns an enum prs_exit, or the
  * exit code of the program that `run` started. */
-int prs_tool_info(int argc, char **argv);
-int prs_tool_run(int argc, char **argv);
-int prs_tool_unique_id(int argc, char **argv);
+PRS_PUBLIC int prs_tool_info(int argc, char **argv);
+PRS_PUBLIC int prs_tool_run(int argc, char **argv);
+PRS_PUBLIC int prs_tool_unique_id(int argc, char **argv);
 
 #endif

@@ -8,37 +8,39 @@
 
 #include <perseus/perseus.h>
 
-#include "bench/commands.h"
-#include "command.h"
 #include "kit/exit.h"
 #include "kit/output.h"
-#include "moe/command.h"
+#include "module.h"
 #include "nvshmem/commands.h"
 
 struct row {
-    const char *group, *name; /* group NULL: perseus NAME, else perseus GROUP NAME */
-    int (*run)(int argc, char **argv);
+    const char *group, *name;          /* group NULL: perseus NAME, else perseus GROUP NAME */
+    int (*run)(int argc, char **argv); /* NULL: it is `function` of a module (module.h) */
+    const char *module, *function;
     const char *summary;
 };
 
 /* A sub-command is a row here and a file of its own. */
 static const struct row rows[] = {
-    {NULL, "info", prs_tool_info, "fabrics here, what each grants, and the ordering mode to use"},
-    {NULL, "run", prs_tool_run, "a program as the PEs of one job on this host"},
-    {NULL, "unique-id", prs_tool_unique_id, "what PEs on several hosts need to find each other"},
-    {NULL, "moe", prs_tool_moe,
+    {NULL, "info", NULL, "jobs", "prs_tool_info",
+     "fabrics here, what each grants, and the ordering mode to use"},
+    {NULL, "run", NULL, "jobs", "prs_tool_run", "a program as the PEs of one job on this host"},
+    {NULL, "unique-id", NULL, "jobs", "prs_tool_unique_id",
+     "what PEs on several hosts need to find each other"},
+    {NULL, "moe", NULL, "moe", "prs_tool_moe",
      "a Mixture-of-Experts layer across PEs, vanilla against Perseus, results checked"},
-    {NULL, "nvshmem-env", prs_tool_nvshmem_env,
+    {NULL, "nvshmem-env", prs_tool_nvshmem_env, NULL, NULL,
      "the shell lines that put Perseus under unchanged NVSHMEM programs"},
-    {NULL, "nvshmem-install", prs_tool_nvshmem_install,
+    {NULL, "nvshmem-install", prs_tool_nvshmem_install, NULL, NULL,
      "links the transports beside an NVSHMEM library, and undoes it"},
-    {NULL, "nvshmem-profile", prs_tool_nvshmem_profile,
+    {NULL, "nvshmem-profile", prs_tool_nvshmem_profile, NULL, NULL,
      "what an NVSHMEM program's proxy does, and what Perseus would save"},
-    {"bench", "put-signal", prs_tool_bench_put_signal,
+    {"bench", "put-signal", NULL, "jobs", "prs_tool_bench_put_signal",
      "what share of the put-only ceiling each protocol and ordering mode leaves"},
-    {"bench", "alltoall", prs_tool_bench_alltoall,
+    {"bench", "alltoall", NULL, "jobs", "prs_tool_bench_alltoall",
      "a dispatch-shaped all-to-all, latency and bandwidth fitted"},
-    {"bench", "ring", prs_tool_bench_ring, "descriptors per second through the channel ring"},
+    {"bench", "ring", NULL, "jobs", "prs_tool_bench_ring",
+     "descriptors per second through the channel ring"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -119,7 +121,8 @@ static int run(int argc, char **argv)
                 group != NULL ? group : "", group != NULL ? " " : "", argv[at]);
         return PRS_EXIT_USAGE;
     }
-    return row->run(argc - at, argv + at);
+    return row->run != NULL ? row->run(argc - at, argv + at)
+                            : prs_module_run(row->module, row->function, argc - at, argv + at);
 }
 
 int main(int argc, char **argv)
