@@ -64,6 +64,14 @@ static inline bool prs_word_bytes_valid(uint64_t bytes)
     return bytes == 2 || bytes == 4 || bytes == 8;
 }
 
+/* Whether `op` is one that a word of `bytes` can have. */
+static inline bool prs_word_op_fits(uint32_t op, uint64_t bytes)
+{
+    return op <= PERSEUS_ATOMIC_COMPARE_SWAP || (op == PRS_ATOMIC_ADD_HALF && bytes == 2) ||
+           (op == PRS_ATOMIC_ADD_FLOAT && bytes == 4) ||
+           (op == PRS_ATOMIC_ADD_DOUBLE && bytes == 8);
+}
+
 /* The same for a word of 2, 4 or 8 bytes; operand and compare count by their low bytes. */
 static inline uint64_t prs_word_apply_sized(void *word, uint32_t bytes, enum perseus_atomic op,
                                             uint64_t operand, uint64_t compare)

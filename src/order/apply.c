@@ -39,7 +39,7 @@ static bool is_well_formed(const struct prs_orderer *orderer, const struct prs_r
     return head->kind >= PRS_RECORD_SET && head->kind <= PRS_RECORD_VECTOR &&
            (is_vector ? head->count > 0 && head->count <= PRS_RECORD_VALUES_MAX
                       : prs_word_bytes_valid(head->count)) &&
-           head->atomic <= PERSEUS_ATOMIC_COMPARE_SWAP && head->reply < PRS_REPLIES_MAX &&
+           prs_word_op_fits(head->atomic, head->count) && head->reply < PRS_REPLIES_MAX &&
            head->next_ring < PRS_MAIL_RINGS && orderer->layout.ring_size[head->next_ring] > 0;
 }
 
