@@ -33,6 +33,7 @@ static uint64_t fall_asleep(struct world *world)
         while (world_poll(world, SLEEPER) > 0) {
         }
         status = pe->fabric->ops->arm(pe->endpoint, &limit_ns);
+        world_poll(world, 0); /* whom it may be waiting for */
         world_check_time(world);
     }
     world_check(world, status == PERSEUS_OK, "arm: %s", perseus_status_name(status));

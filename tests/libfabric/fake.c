@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "libfabric/fake.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +11,8 @@
 #include <rdma/fi_errno.h>
 
 #include "fabric/libfabric/libfabric.h"
+
+#include <cmocka.h>
 
 #define FAKE_OF(pointer, member) \
     ((struct fake *)(void *)((char *)(pointer)-offsetof(struct fake, member)))
@@ -29,6 +33,7 @@ static ssize_t fake_rma(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_
         .call = call,
         .flags = flags,
         .address = msg->rma_iov[0].addr,
+        .segments = msg->rma_iov_count,
         .key = msg->rma_iov[0].key,
         .data = msg->data,
         .bytes = msg->rma_iov[0].len,
@@ -289,6 +294,7 @@ struct fake *fake_create(int mr_mode, uint32_t peers)
     for (uint32_t i = 0; i < peers; i++) {
         endpoint->peers[i] = (struct prs_lf_peer){.address = 100 + i, .process = -1};
     }
+    endpoint->gather_first = PRS_LF_NO_PEER;
     prs_lf_pool_init(&endpoint->pool, fake->fabric.base.caps.inflight_max);
     return fake;
 }
@@ -313,4 +319,38 @@ void fake_fail(struct fake *fake, uint32_t post, int error)
     fake->error = (struct fi_cq_err_entry){
         .op_context = fake->posts[post].context, .err = error, .prov_errno = 7};
     fake->has_error = true;
+}
+
+struct prs_lf_remote fake_remote(struct fake *fake, uint32_t peer)
+{
+    return (struct prs_lf_remote){
+        .base = {.endpoint = &fake->endpoint.base, .peer = peer, .bytes = 65536},
+        .address = FAKE_ADDRESS,
+        .key = FAKE_KEY};
+}
+
+struct prs_op fake_put(struct prs_lf_remote *remote, uint64_t cookie)
+{
+    return (struct prs_op){
+        .kind = PRS_OP_PUT,
+        .flags = PRS_OP_INLINE,
+        .peer = remote->base.peer,
+        .inline_source = "eight by",
+        .bytes = 8,
+        .remote = &remote->base,
+        .remote_offset = 64,
+        .cookie = cookie,
+    };
+}
+
+enum perseus_status fake_submit(struct fake *fake, const struct prs_op *op)
+{
+    return prs_lf_post(&fake->endpoint.base, op);
+}
+
+uint32_t fake_take(struct fake *fake, struct prs_event *events, uint32_t n)
+{
+    uint32_t count = 0;
+    assert_int_equal(prs_lf_poll(&fake->endpoint.base, events, n, &count), PERSEUS_OK);
+    return count;
 }

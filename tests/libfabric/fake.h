@@ -14,13 +14,15 @@
 #include "fabric/libfabric/internal.h"
 
 #define FAKE_POSTS_MAX 4096
+#define FAKE_KEY       77 /* of peers' memory */
+#define FAKE_ADDRESS   0x10000
 
 enum fake_call { FAKE_WRITE, FAKE_READ, FAKE_ATOMIC, FAKE_FETCH, FAKE_COMPARE };
 
 struct fake_post {
     enum fake_call call;
     uint64_t flags, address, key, data, operand, compare;
-    size_t bytes;
+    size_t bytes, segments; /* bytes: of the first */
     fi_addr_t peer;
     void *source, *descriptor, *context;
 };
@@ -70,5 +72,13 @@ void fake_destroy(struct fake *fake);
 /* The provider completes a post. */
 void fake_complete(struct fake *fake, uint32_t post, uint64_t flags);
 void fake_fail(struct fake *fake, uint32_t post, int error);
+
+/* Peer `peer`'s memory, as imported. */
+struct prs_lf_remote fake_remote(struct fake *fake, uint32_t peer);
+/* A put of eight bytes to it. */
+struct prs_op fake_put(struct prs_lf_remote *remote, uint64_t cookie);
+enum perseus_status fake_submit(struct fake *fake, const struct prs_op *op);
+/* Polls once, which must work; returns the number of events. */
+uint32_t fake_take(struct fake *fake, struct prs_event *events, uint32_t n);
 
 #endif

@@ -11,58 +11,21 @@
 #include "fabric/libfabric/provider/traits.h"
 #include "libfabric/fake.h"
 
-#define KEY     77
-#define ADDRESS 0x10000
-
-static struct prs_lf_remote remote_of(struct fake *fake, uint32_t peer)
-{
-    return (struct prs_lf_remote){
-        .base = {.endpoint = &fake->endpoint.base, .peer = peer, .bytes = 65536},
-        .address = ADDRESS,
-        .key = KEY};
-}
-
-static struct prs_op inline_put(struct prs_lf_remote *remote, uint64_t cookie)
-{
-    return (struct prs_op){
-        .kind = PRS_OP_PUT,
-        .flags = PRS_OP_INLINE,
-        .peer = remote->base.peer,
-        .inline_source = "eight by",
-        .bytes = 8,
-        .remote = &remote->base,
-        .remote_offset = 64,
-        .cookie = cookie,
-    };
-}
-
-static enum perseus_status post(struct fake *fake, const struct prs_op *op)
-{
-    return prs_lf_post(&fake->endpoint.base, op);
-}
-
-static uint32_t take(struct fake *fake, struct prs_event *events, uint32_t n)
-{
-    uint32_t count = 0;
-    assert_int_equal(prs_lf_poll(&fake->endpoint.base, events, n, &count), PERSEUS_OK);
-    return count;
-}
-
 static void flags_are_passed_with_each_operation(void **state)
 {
     (void)state;
     struct fake *fake = fake_create(0, 1);
-    struct prs_lf_remote remote = remote_of(fake, 0);
-    struct prs_op op = inline_put(&remote, 1);
-    assert_int_equal(post(fake, &op), PERSEUS_OK);
+    struct prs_lf_remote remote = fake_remote(fake, 0);
+    struct prs_op op = fake_put(&remote, 1);
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_OK);
     op.flags |= PRS_OP_FENCE;
-    assert_int_equal(post(fake, &op), PERSEUS_OK);
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_OK);
     op.flags = PRS_OP_INLINE | PRS_OP_IMMEDIATE | PRS_OP_UNTRACKED;
     op.immediate = 0xfeed;
-    assert_int_equal(post(fake, &op), PERSEUS_OK);
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_OK);
     fake->fabric.base.caps.completion = PRS_COMPLETION_TRANSMITTED;
     op.flags = PRS_OP_INLINE;
-    assert_int_equal(post(fake, &op), PERSEUS_OK);
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_OK);
     const uint64_t delivered = FI_COMPLETION | FI_DELIVERY_COMPLETE;
     assert_int_equal(fake->posts[0].flags, delivered);
     assert_int_equal(fake->posts[1].flags, delivered | FI_FENCE);
@@ -70,8 +33,8 @@ static void flags_are_passed_with_each_operation(void **state)
     assert_int_equal(fake->posts[2].data, 0xfeed);
     assert_int_equal(fake->posts[3].flags, FI_COMPLETION | FI_TRANSMIT_COMPLETE);
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(fake->posts[i].address, ADDRESS + 64);
-        assert_int_equal(fake->posts[i].key, KEY);
+        assert_int_equal(fake->posts[i].address, FAKE_ADDRESS + 64);
+        assert_int_equal(fake->posts[i].key, FAKE_KEY);
         assert_int_equal(fake->posts[i].peer, 100);
         assert_memory_equal(fake->posts[i].source, "eight by", 8);
     }
@@ -82,9 +45,9 @@ static void sources_in_slots_are_registered_where_they_must_be(void **state)
 {
     (void)state;
     struct fake *fake = fake_create(FI_MR_LOCAL, 1);
-    struct prs_lf_remote remote = remote_of(fake, 0);
-    struct prs_op op = inline_put(&remote, 1);
-    assert_int_equal(post(fake, &op), PERSEUS_OK);
+    struct prs_lf_remote remote = fake_remote(fake, 0);
+    struct prs_op op = fake_put(&remote, 1);
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_OK);
     assert_int_equal(fake->mr_count, 1);
     assert_ptr_equal(fake->posts[0].descriptor, fake->mrs[0].mr.mem_desc);
     fake_destroy(fake);
@@ -94,21 +57,21 @@ static void again_consumes_nothing(void **state)
 {
     (void)state;
     struct fake *fake = fake_create(0, 1);
-    struct prs_lf_remote remote = remote_of(fake, 0);
-    struct prs_op op = inline_put(&remote, 1);
+    struct prs_lf_remote remote = fake_remote(fake, 0);
+    struct prs_op op = fake_put(&remote, 1);
     fake->answer = -FI_EAGAIN;
     for (int i = 0; i < 1000; i++) {
-        assert_int_equal(post(fake, &op), PERSEUS_AGAIN);
+        assert_int_equal(fake_submit(fake, &op), PERSEUS_AGAIN);
     }
     fake->answer = 0;
     for (uint32_t i = 0; i < fake->endpoint.pool.limit; i++) {
-        assert_int_equal(post(fake, &op), PERSEUS_OK);
+        assert_int_equal(fake_submit(fake, &op), PERSEUS_OK);
     }
-    assert_int_equal(post(fake, &op), PERSEUS_AGAIN);
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_AGAIN);
     struct prs_event event;
     fake_complete(fake, 3, FI_RMA | FI_WRITE);
-    assert_int_equal(take(fake, &event, 1), 1);
-    assert_int_equal(post(fake, &op), PERSEUS_OK);
+    assert_int_equal(fake_take(fake, &event, 1), 1);
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_OK);
     assert_int_equal(fake->errors, 0);
     fake_destroy(fake);
 }
@@ -117,19 +80,19 @@ static void a_bad_operation_does_not_end_its_peer_but_a_bad_way_does(void **stat
 {
     (void)state;
     struct fake *fake = fake_create(0, 2);
-    struct prs_lf_remote remote = remote_of(fake, 0), other = remote_of(fake, 1);
-    struct prs_op op = inline_put(&remote, 1), to_other = inline_put(&other, 2);
+    struct prs_lf_remote remote = fake_remote(fake, 0), other = fake_remote(fake, 1);
+    struct prs_op op = fake_put(&remote, 1), to_other = fake_put(&other, 2);
     fake->answer = -FI_EINVAL;
-    assert_int_equal(post(fake, &op), PERSEUS_INVALID_ARGUMENT);
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_INVALID_ARGUMENT);
     fake->answer = 0;
-    assert_int_equal(post(fake, &op), PERSEUS_OK);
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_OK);
     fake->answer = -FI_ENOENT; /* what sockets says of a peer that it cannot reach */
-    assert_int_equal(post(fake, &op), PERSEUS_PEER_LOST);
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_PEER_LOST);
     fake->answer = 0;
     uint32_t errors = fake->errors;
-    assert_int_equal(post(fake, &op), PERSEUS_PEER_LOST);
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_PEER_LOST);
     assert_int_equal(fake->errors, errors); /* said once */
-    assert_int_equal(post(fake, &to_other), PERSEUS_OK);
+    assert_int_equal(fake_submit(fake, &to_other), PERSEUS_OK);
     fake_destroy(fake);
 }
 
@@ -137,23 +100,23 @@ static void doorbells_ring_at_the_last(void **state)
 {
     (void)state;
     struct fake *fake = fake_create(0, 1);
-    struct prs_lf_remote remote = remote_of(fake, 0);
+    struct prs_lf_remote remote = fake_remote(fake, 0);
     fake->fabric.base.caps.batching = true;
-    struct prs_op more = inline_put(&remote, 1), last = more;
+    struct prs_op more = fake_put(&remote, 1), last = more;
     more.flags |= PRS_OP_MORE;
-    assert_int_equal(post(fake, &more), PERSEUS_OK);
+    assert_int_equal(fake_submit(fake, &more), PERSEUS_OK);
     assert_int_equal(fake->post_count, 0);
-    assert_int_equal(post(fake, &more), PERSEUS_OK);
+    assert_int_equal(fake_submit(fake, &more), PERSEUS_OK);
     assert_int_equal(fake->post_count, 1);
     assert_true(fake->posts[0].flags & FI_MORE);
-    assert_int_equal(post(fake, &last), PERSEUS_OK);
+    assert_int_equal(fake_submit(fake, &last), PERSEUS_OK);
     assert_int_equal(fake->post_count, 3);
     assert_true(fake->posts[1].flags & FI_MORE);
     assert_false(fake->posts[2].flags & FI_MORE);
-    assert_int_equal(post(fake, &more), PERSEUS_OK);
+    assert_int_equal(fake_submit(fake, &more), PERSEUS_OK);
     fake->answer = -FI_EAGAIN;
     assert_int_equal(prs_lf_flush(&fake->endpoint.base), PERSEUS_AGAIN);
-    assert_int_equal(post(fake, &more), PERSEUS_AGAIN);
+    assert_int_equal(fake_submit(fake, &more), PERSEUS_AGAIN);
     fake->answer = 0;
     assert_int_equal(prs_lf_flush(&fake->endpoint.base), PERSEUS_OK);
     assert_int_equal(prs_lf_flush(&fake->endpoint.base), PERSEUS_OK);
@@ -177,18 +140,19 @@ static void a_refusal_behind_more_leaves_a_ringer(void **state)
 {
     (void)state;
     struct fake *fake = fake_create(0, 1);
-    struct prs_lf_remote remote = remote_of(fake, 0);
+    struct prs_lf_remote remote = fake_remote(fake, 0);
     fake->fabric.base.caps.batching = true;
     granting = fake->ep.rma;
     fake->ep.rma = &refusing;
     refuse_calls = 0;
-    struct prs_op more = inline_put(&remote, 1), last = inline_put(&remote, 2);
+    struct prs_op more = fake_put(&remote, 1), last = fake_put(&remote, 2);
     more.flags |= PRS_OP_MORE;
-    assert_int_equal(post(fake, &more), PERSEUS_OK);
-    assert_int_equal(post(fake, &last), PERSEUS_OK); /* taken, though the provider refused it */
+    assert_int_equal(fake_submit(fake, &more), PERSEUS_OK);
+    assert_int_equal(fake_submit(fake, &last),
+                     PERSEUS_OK); /* taken, though the provider refused it */
     assert_int_equal(fake->post_count, 1);
     struct prs_event event;
-    assert_int_equal(take(fake, &event, 1), 0); /* poll rings, too */
+    assert_int_equal(fake_take(fake, &event, 1), 0); /* poll rings, too */
     assert_int_equal(fake->post_count, 2);
     assert_false(fake->posts[1].flags & FI_MORE);
     fake_destroy(fake);
@@ -198,14 +162,14 @@ static void a_held_operation_that_fails_completes_with_the_error(void **state)
 {
     (void)state;
     struct fake *fake = fake_create(0, 1);
-    struct prs_lf_remote remote = remote_of(fake, 0);
+    struct prs_lf_remote remote = fake_remote(fake, 0);
     fake->fabric.base.caps.batching = true;
-    struct prs_op more = inline_put(&remote, 11);
+    struct prs_op more = fake_put(&remote, 11);
     more.flags |= PRS_OP_MORE | PRS_OP_UNTRACKED;
-    assert_int_equal(post(fake, &more), PERSEUS_OK);
+    assert_int_equal(fake_submit(fake, &more), PERSEUS_OK);
     fake->answer = -FI_EIO;
     struct prs_event event;
-    assert_int_equal(take(fake, &event, 1), 1);
+    assert_int_equal(fake_take(fake, &event, 1), 1);
     assert_int_equal(event.status, PERSEUS_PEER_LOST);
     assert_int_equal(event.cookie, 11);
     assert_int_equal(fake->endpoint.pool.lent, 0);
@@ -219,22 +183,22 @@ static void what_follows_a_held_operation_that_is_refused_does_not_leave(void **
     static const ssize_t errors[] = {-FI_EINVAL, -FI_ENOMEM, -FI_EIO};
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
         struct fake *fake = fake_create(0, 2);
-        struct prs_lf_remote remote = remote_of(fake, 0), other = remote_of(fake, 1);
+        struct prs_lf_remote remote = fake_remote(fake, 0), other = fake_remote(fake, 1);
         fake->fabric.base.caps.batching = true;
-        struct prs_op put = inline_put(&remote, 11), signal = inline_put(&remote, 12);
-        struct prs_op elsewhere = inline_put(&other, 13);
+        struct prs_op put = fake_put(&remote, 11), signal = fake_put(&remote, 12);
+        struct prs_op elsewhere = fake_put(&other, 13);
         put.flags |= PRS_OP_MORE;
-        assert_int_equal(post(fake, &put), PERSEUS_OK);
+        assert_int_equal(fake_submit(fake, &put), PERSEUS_OK);
         fake->answer = errors[i];
-        assert_int_equal(post(fake, &signal), PERSEUS_PEER_LOST);
+        assert_int_equal(fake_submit(fake, &signal), PERSEUS_PEER_LOST);
         fake->answer = 0;
         uint32_t posts = fake->post_count;
-        assert_int_equal(post(fake, &signal), PERSEUS_PEER_LOST);
+        assert_int_equal(fake_submit(fake, &signal), PERSEUS_PEER_LOST);
         assert_int_equal(fake->post_count, posts);
-        assert_int_equal(post(fake, &elsewhere), PERSEUS_OK);
+        assert_int_equal(fake_submit(fake, &elsewhere), PERSEUS_OK);
         assert_int_equal(fake->post_count, posts + 1);
         struct prs_event event;
-        assert_int_equal(take(fake, &event, 1), 1);
+        assert_int_equal(fake_take(fake, &event, 1), 1);
         assert_int_equal(event.cookie, 11);
         assert_int_not_equal(event.status, PERSEUS_OK);
         fake_destroy(fake);
@@ -245,11 +209,11 @@ static void completions_are_told_apart(void **state)
 {
     (void)state;
     struct fake *fake = fake_create(0, 1);
-    struct prs_lf_remote remote = remote_of(fake, 0);
-    struct prs_op op = inline_put(&remote, 5), silent = inline_put(&remote, 6);
+    struct prs_lf_remote remote = fake_remote(fake, 0);
+    struct prs_op op = fake_put(&remote, 5), silent = fake_put(&remote, 6);
     silent.flags |= PRS_OP_UNTRACKED;
-    assert_int_equal(post(fake, &op), PERSEUS_OK);
-    assert_int_equal(post(fake, &silent), PERSEUS_OK);
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_OK);
+    assert_int_equal(fake_submit(fake, &silent), PERSEUS_OK);
     fake_complete(fake, 0, FI_RMA | FI_WRITE | FI_REMOTE_CQ_DATA); /* as sockets does */
     fake_complete(fake, 1, FI_RMA | FI_WRITE);
     fake->completions[2] = (struct fi_cq_data_entry){
@@ -257,7 +221,7 @@ static void completions_are_told_apart(void **state)
     fake->completions[3] = (struct fi_cq_data_entry){.flags = FI_RMA | FI_REMOTE_WRITE};
     fake->completion_count = 4;
     struct prs_event events[8];
-    assert_int_equal(take(fake, events, 8), 2);
+    assert_int_equal(fake_take(fake, events, 8), 2);
     assert_int_equal(events[0].kind, PRS_EVENT_COMPLETION);
     assert_int_equal(events[0].cookie, 5);
     assert_int_equal(events[1].kind, PRS_EVENT_IMMEDIATE);
@@ -276,9 +240,9 @@ static void polling_is_bounded(void **state)
     }
     fake->completion_count = 60;
     struct prs_event events[4];
-    assert_int_equal(take(fake, events, 4), 0);
+    assert_int_equal(fake_take(fake, events, 4), 0);
     assert_int_equal(fake->entries_read, 4);
-    assert_int_equal(take(fake, events, 0), 0);
+    assert_int_equal(fake_take(fake, events, 0), 0);
     assert_int_equal(fake->entries_read, 4);
     fake_destroy(fake);
 }
@@ -295,20 +259,20 @@ static void an_error_ends_its_peer_and_names_it(void **state)
                  {0, PERSEUS_IO}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct fake *fake = fake_create(0, 3);
-        struct prs_lf_remote remote = remote_of(fake, 2), other = remote_of(fake, 1);
-        struct prs_op op = inline_put(&remote, 21), to_other = inline_put(&other, 22);
+        struct prs_lf_remote remote = fake_remote(fake, 2), other = fake_remote(fake, 1);
+        struct prs_op op = fake_put(&remote, 21), to_other = fake_put(&other, 22);
         op.flags |= PRS_OP_UNTRACKED;
-        assert_int_equal(post(fake, &op), PERSEUS_OK);
+        assert_int_equal(fake_submit(fake, &op), PERSEUS_OK);
         fake_fail(fake, 0, cases[i].error);
         struct prs_event event;
-        assert_int_equal(take(fake, &event, 1), 1);
+        assert_int_equal(fake_take(fake, &event, 1), 1);
         assert_int_equal(event.status, cases[i].status);
         assert_int_equal(event.cookie, 21);
         assert_int_equal(event.peer, 2);
         assert_int_equal(fake->errors, 1);
         assert_non_null(strstr(fake->last_error, "peer 2"));
-        assert_int_equal(post(fake, &op), PERSEUS_PEER_LOST);
-        assert_int_equal(post(fake, &to_other), PERSEUS_OK);
+        assert_int_equal(fake_submit(fake, &op), PERSEUS_PEER_LOST);
+        assert_int_equal(fake_submit(fake, &to_other), PERSEUS_OK);
         assert_int_equal(fake->errors, 1);
         fake_destroy(fake);
     }
@@ -329,22 +293,22 @@ static void what_a_dead_peer_leaves_is_stranded_once(void **state)
 {
     (void)state;
     struct fake *fake = fake_create(0, 1);
-    struct prs_lf_remote remote = remote_of(fake, 0);
-    struct prs_op op = inline_put(&remote, 0);
+    struct prs_lf_remote remote = fake_remote(fake, 0);
+    struct prs_op op = fake_put(&remote, 0);
     struct prs_event events[32];
     for (uint32_t i = 0; i < 16; i++) {
         op.cookie = i;
-        assert_int_equal(post(fake, &op), PERSEUS_OK);
+        assert_int_equal(fake_submit(fake, &op), PERSEUS_OK);
     }
     fake->endpoint.peers[0].ended = true;
     fake->endpoint.peers[0].since_ns = fake->now_ns = 1000;
     prs_lf_peers_watch(&fake->endpoint); /* the provider may still return them */
-    assert_int_equal(take(fake, events, 32), 0);
+    assert_int_equal(fake_take(fake, events, 32), 0);
     fake->now_ns += 600000000;
     prs_lf_peers_watch(&fake->endpoint);
     prs_lf_peers_watch(&fake->endpoint);
-    assert_int_equal(take(fake, events, 10), 10);
-    assert_int_equal(take(fake, events + 10, 22), 6);
+    assert_int_equal(fake_take(fake, events, 10), 10);
+    assert_int_equal(fake_take(fake, events + 10, 22), 6);
     uint32_t seen = 0;
     for (uint32_t i = 0; i < 16; i++) {
         assert_int_equal(events[i].status, PERSEUS_PEER_LOST);
@@ -353,13 +317,13 @@ static void what_a_dead_peer_leaves_is_stranded_once(void **state)
     assert_int_equal(seen, 0xffff);
     assert_int_equal(fake->endpoint.pool.stranded, 16);
     fake_complete(fake, 4, FI_RMA | FI_WRITE); /* and late, it does return one */
-    assert_int_equal(take(fake, events, 32), 0);
+    assert_int_equal(fake_take(fake, events, 32), 0);
     assert_int_equal(fake->endpoint.pool.stranded, 15);
     assert_int_equal(fake->endpoint.pool.lent, 15);
     /* The room of the stranded is there again for others. */
     fake->endpoint.peers[0] = (struct prs_lf_peer){.address = 100, .process = -1};
     for (uint32_t i = 0; i < 16; i++) {
-        assert_int_equal(post(fake, &op), PERSEUS_OK);
+        assert_int_equal(fake_submit(fake, &op), PERSEUS_OK);
     }
     fake_destroy(fake);
 }
@@ -368,24 +332,25 @@ static void a_peer_that_only_refuses_is_given_up_at_last(void **state)
 {
     (void)state;
     struct fake *fake = fake_create(0, 1);
-    struct prs_lf_remote remote = remote_of(fake, 0);
-    struct prs_op op = inline_put(&remote, 1);
+    struct prs_lf_remote remote = fake_remote(fake, 0);
+    struct prs_op op = fake_put(&remote, 1);
     fake->now_ns = 5;
     fake->answer = -FI_EAGAIN;
-    assert_int_equal(post(fake, &op), PERSEUS_AGAIN);
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_AGAIN);
     fake->now_ns += UINT64_C(59000000000);
-    assert_int_equal(post(fake, &op), PERSEUS_AGAIN);
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_AGAIN);
     fake->answer = 0; /* one success starts the clock anew */
-    assert_int_equal(post(fake, &op), PERSEUS_OK);
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_OK);
     fake->answer = -FI_EAGAIN;
     fake->now_ns += UINT64_C(61000000000);
-    assert_int_equal(post(fake, &op), PERSEUS_AGAIN); /* something is in flight: back-pressure */
+    assert_int_equal(fake_submit(fake, &op),
+                     PERSEUS_AGAIN); /* something is in flight: back-pressure */
     struct prs_event event;
     fake_complete(fake, 0, FI_RMA | FI_WRITE);
-    assert_int_equal(take(fake, &event, 1), 1);
-    assert_int_equal(post(fake, &op), PERSEUS_AGAIN);
+    assert_int_equal(fake_take(fake, &event, 1), 1);
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_AGAIN);
     fake->now_ns += UINT64_C(61000000000);
-    assert_int_equal(post(fake, &op), PERSEUS_PEER_LOST);
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_PEER_LOST);
     assert_int_equal(fake->errors, 1);
     fake_destroy(fake);
 }
@@ -394,7 +359,7 @@ static void atomics_take_the_form_the_provider_can(void **state)
 {
     (void)state;
     struct fake *fake = fake_create(0, 1);
-    struct prs_lf_remote remote = remote_of(fake, 0);
+    struct prs_lf_remote remote = fake_remote(fake, 0);
     unsigned char memory[64];
     struct prs_lf_region region = {
         .base = {.fabric = &fake->fabric.base, .base = memory, .bytes = sizeof memory},
@@ -404,21 +369,21 @@ static void atomics_take_the_form_the_provider_can(void **state)
                         .remote = &remote.base,
                         .remote_offset = 8,
                         .value = 41};
-    assert_int_equal(post(fake, &op), PERSEUS_OK);
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_OK);
     fake->fabric.traits = PRS_LF_SPOILS_ATOMICS;
-    assert_int_equal(post(fake, &op), PERSEUS_OK);
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_OK);
     op.kind = PRS_OP_ATOMIC_FETCH;
     op.local = &region.base;
     op.local_offset = 16;
-    assert_int_equal(post(fake, &op), PERSEUS_OK);
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_OK);
     op.atomic = PERSEUS_ATOMIC_COMPARE_SWAP;
     op.compare = 7;
-    assert_int_equal(post(fake, &op), PERSEUS_OK);
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_OK);
     static const enum fake_call calls[] = {FAKE_ATOMIC, FAKE_FETCH, FAKE_FETCH, FAKE_COMPARE};
     for (int i = 0; i < 4; i++) {
         assert_int_equal(fake->posts[i].call, calls[i]);
         assert_int_equal(fake->posts[i].operand, 41);
-        assert_int_equal(fake->posts[i].address, ADDRESS + 8);
+        assert_int_equal(fake->posts[i].address, FAKE_ADDRESS + 8);
     }
     assert_ptr_not_equal(fake->posts[1].source, memory + 16); /* nobody asked for the result */
     assert_ptr_equal(fake->posts[2].source, memory + 16);
@@ -430,16 +395,16 @@ static void an_empty_put_goes_to_the_sink_where_there_is_one(void **state)
 {
     (void)state;
     struct fake *fake = fake_create(0, 1);
-    struct prs_lf_remote remote = remote_of(fake, 0);
+    struct prs_lf_remote remote = fake_remote(fake, 0);
     struct prs_op op = {.kind = PRS_OP_PUT,
                         .flags = PRS_OP_IMMEDIATE,
                         .remote = &remote.base,
                         .remote_offset = 640,
                         .immediate = 3};
-    assert_int_equal(post(fake, &op), PERSEUS_OK);
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_OK);
     assert_int_equal(fake->posts[0].bytes, 0);
     fake->endpoint.peers[0].sink = (struct prs_lf_sink){.address = 0x51, .key = 5};
-    assert_int_equal(post(fake, &op), PERSEUS_OK);
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_OK);
     assert_int_equal(fake->posts[1].bytes, 8);
     assert_int_equal(fake->posts[1].address, 0x51);
     assert_int_equal(fake->posts[1].key, 5);

@@ -82,6 +82,7 @@ enum perseus_status prs_lf_context_acquire(struct prs_lf_endpoint *endpoint,
     pool->lent++;
     context->next = NULL;
     context->settled = false;
+    context->joined = NULL;
     *out = context;
     return PERSEUS_OK;
 }

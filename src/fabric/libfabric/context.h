@@ -25,6 +25,7 @@ struct prs_lf_context {
     unsigned char *slot;
     void *slot_descriptor;
     enum perseus_status status;
+    struct prs_lf_context *joined; /* behind it in the same message, with its own outcome */
     bool with_provider;
     bool settled; /* outcome known */
     bool queued;  /* on the endpoint's settled list */

@@ -93,6 +93,7 @@ enum perseus_status prs_lf_endpoint_open(struct prs_fabric *base, struct prs_end
     }
     endpoint->base = (struct prs_endpoint){.ops = base->ops, .fabric = base};
     prs_lf_pool_init(&endpoint->pool, base->caps.inflight_max);
+    prs_lf_gather_init(endpoint);
     struct prs_lf_handlers handlers;
     prs_lf_handlers_keep(&handlers);
     int error = endpoint_make(endpoint, fabric);

@@ -58,8 +58,20 @@ struct prs_lf_sink {
     uint64_t address, key;
 };
 
+#define PRS_LF_SEGMENTS_MAX 4 /* of a message */
+#define PRS_LF_NO_PEER      UINT32_MAX
+
+/* Operations to one peer that will go as one message (gather.c). */
+struct prs_lf_message {
+    struct prs_lf_context *first, *last; /* linked by `joined`; NULL: none */
+    uint32_t count;
+    uint64_t bytes;
+    uint32_t next_peer; /* that has one in the making, or PRS_LF_NO_PEER */
+};
+
 struct prs_lf_peer {
     fi_addr_t address;
+    struct prs_lf_message message;
     struct prs_lf_sink sink; /* key 0: an empty put is sent as it is */
     uint32_t in_flight;      /* operations the provider has */
     int process;             /* process.h; -1: on another host, or ourselves */
@@ -81,6 +93,8 @@ struct prs_lf_endpoint {
     struct fid_mr *sink_mr; /* NULL unless the provider needs sinks */
     uint64_t sink_word;
     struct prs_lf_context *held; /* posted with MORE and not yet given to the provider (post.c) */
+    uint32_t gather_max;         /* operations of a message, 0: they are not gathered */
+    uint32_t gather_first;       /* peer with a message in the making, or PRS_LF_NO_PEER */
     struct prs_lf_context *settled_first, *settled_last; /* outcomes poll has yet to report */
     uint32_t polls;
     uint32_t watch_next;
@@ -143,7 +157,17 @@ void prs_lf_peers_watch(struct prs_lf_endpoint *endpoint);
  * it has done nothing else for too long. */
 enum perseus_status prs_lf_peer_refused(struct prs_lf_endpoint *endpoint, uint32_t peer);
 
+/* gather.c */
+void prs_lf_gather_init(struct prs_lf_endpoint *endpoint);
+/* A post on an endpoint that gathers; as prs_lf_submit. */
+enum perseus_status prs_lf_gather(struct prs_lf_endpoint *endpoint, struct prs_lf_context *context);
+enum perseus_status prs_lf_gather_flush(struct prs_lf_endpoint *endpoint);
+
 /* post.c */
+uint64_t prs_lf_op_bytes(const struct prs_op *op);
+/* Gives the operation, and those joined to it, to the provider. On OK they are the provider's. */
+enum perseus_status prs_lf_submit(struct prs_lf_endpoint *endpoint, struct prs_lf_context *context,
+                                  uint64_t more);
 enum perseus_status prs_lf_post(struct prs_endpoint *endpoint, const struct prs_op *op);
 enum perseus_status prs_lf_flush(struct prs_endpoint *endpoint);
 const char *prs_lf_op_name(uint8_t kind);

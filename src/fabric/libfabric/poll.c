@@ -51,18 +51,26 @@ static uint32_t report_settled(struct prs_lf_endpoint *endpoint, struct prs_even
     return count;
 }
 
-/* The provider has returned a context. Returns whether *event was filled. */
+/* Whether the outcome of a returned context is still to be told. */
+static bool is_told(struct prs_lf_endpoint *endpoint, struct prs_lf_context *context,
+                    enum perseus_status status)
+{
+    context->with_provider = false;
+    if (context->settled) {
+        endpoint->pool.stranded--;
+        return false;
+    }
+    endpoint->peers[context->op.peer].in_flight--;
+    return status != PERSEUS_OK || !(context->op.flags & PRS_OP_UNTRACKED);
+}
+
+/* The provider has returned a context, and with it those joined to it, which are told of behind it.
+ * Returns whether *event was filled. */
 static bool take_returned(struct prs_lf_endpoint *endpoint, struct prs_lf_context *context,
                           enum perseus_status status, struct prs_event *event)
 {
-    context->with_provider = false;
-    bool stranded = context->settled;
-    bool reports = !stranded && (status != PERSEUS_OK || !(context->op.flags & PRS_OP_UNTRACKED));
-    if (stranded) {
-        endpoint->pool.stranded--;
-    } else {
-        endpoint->peers[context->op.peer].in_flight--;
-    }
+    struct prs_lf_context *joined = context->joined, *next;
+    bool reports = is_told(endpoint, context, status);
     if (reports) {
         *event = (struct prs_event){
             .kind = PRS_EVENT_COMPLETION,
@@ -71,7 +79,17 @@ static bool take_returned(struct prs_lf_endpoint *endpoint, struct prs_lf_contex
             .cookie = context->op.cookie,
         };
     }
+    context->joined = NULL;
     prs_lf_context_release(&endpoint->pool, context);
+    for (; joined != NULL; joined = next) {
+        next = joined->joined;
+        joined->joined = NULL;
+        if (is_told(endpoint, joined, status)) {
+            prs_lf_settle(endpoint, joined, status);
+        } else {
+            prs_lf_context_release(&endpoint->pool, joined);
+        }
+    }
     return reports;
 }
 
@@ -166,6 +184,7 @@ enum perseus_status prs_lf_poll(struct prs_endpoint *base, struct prs_event *eve
         }
         left -= (uint32_t)got;
     }
+    count += report_settled(endpoint, events + count, n - count); /* what was joined */
     *out_n = count;
     return PERSEUS_OK;
 }

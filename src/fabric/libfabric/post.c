@@ -26,7 +26,7 @@ const char *prs_lf_op_name(uint8_t kind)
     return names[kind];
 }
 
-static uint64_t op_bytes(const struct prs_op *op)
+uint64_t prs_lf_op_bytes(const struct prs_op *op)
 {
     return op->kind == PRS_OP_PUT || op->kind == PRS_OP_GET ? op->bytes : PRS_LF_WORD_BYTES;
 }
@@ -91,33 +91,50 @@ static void *local_side(struct prs_lf_context *context, void **out_descriptor)
     return context->slot;
 }
 
+/* Of the operation and those joined to it: delivered, if one of them wants that. */
+static uint64_t message_flags(const struct prs_caps *caps, const struct prs_lf_context *context)
+{
+    uint64_t flags = 0;
+    for (; context != NULL; context = context->joined) {
+        flags |= provider_flags(caps, &context->op);
+    }
+    return flags & FI_DELIVERY_COMPLETE ? flags & ~FI_TRANSMIT_COMPLETE : flags;
+}
+
 static ssize_t submit_rma(struct prs_lf_endpoint *endpoint, struct prs_lf_context *context,
                           uint64_t flags)
 {
-    const struct prs_op *op = &context->op;
-    const struct prs_lf_remote *remote = (const struct prs_lf_remote *)op->remote;
-    uint64_t bytes = op_bytes(op);
-    void *descriptor;
-    struct iovec local = {.iov_base = local_side(context, &descriptor), .iov_len = bytes};
-    struct fi_rma_iov target = {
-        .addr = remote->address + op->remote_offset, .len = bytes, .key = remote->key};
-    const struct prs_lf_peer *peer = &endpoint->peers[op->peer];
-    if (bytes == 0 && peer->sink.key != 0) {
-        local.iov_len = PRS_LF_WORD_BYTES;
-        target = (struct fi_rma_iov){
+    const struct prs_lf_peer *peer = &endpoint->peers[context->op.peer];
+    struct iovec local[PRS_LF_SEGMENTS_MAX];
+    struct fi_rma_iov target[PRS_LF_SEGMENTS_MAX];
+    void *descriptor[PRS_LF_SEGMENTS_MAX];
+    uint64_t immediate = 0;
+    size_t n = 0;
+    for (struct prs_lf_context *part = context; part != NULL; part = part->joined, n++) {
+        const struct prs_op *op = &part->op;
+        const struct prs_lf_remote *remote = (const struct prs_lf_remote *)op->remote;
+        uint64_t bytes = prs_lf_op_bytes(op);
+        local[n] = (struct iovec){.iov_base = local_side(part, &descriptor[n]), .iov_len = bytes};
+        target[n] = (struct fi_rma_iov){
+            .addr = remote->address + op->remote_offset, .len = bytes, .key = remote->key};
+        immediate = op->immediate; /* the last one's: gather.c */
+    }
+    if (local[0].iov_len == 0 && peer->sink.key != 0) { /* alone, then */
+        local[0].iov_len = PRS_LF_WORD_BYTES;
+        target[0] = (struct fi_rma_iov){
             .addr = peer->sink.address, .len = PRS_LF_WORD_BYTES, .key = peer->sink.key};
     }
     struct fi_msg_rma message = {
-        .msg_iov = &local,
-        .desc = &descriptor,
-        .iov_count = 1,
+        .msg_iov = local,
+        .desc = descriptor,
+        .iov_count = n,
         .addr = peer->address,
-        .rma_iov = &target,
-        .rma_iov_count = 1,
+        .rma_iov = target,
+        .rma_iov_count = n,
         .context = context,
-        .data = op->immediate,
+        .data = immediate,
     };
-    if (op->kind == PRS_OP_GET) {
+    if (context->op.kind == PRS_OP_GET) {
         return fi_readmsg(endpoint->ep, &message, flags);
     }
     return fi_writemsg(endpoint->ep, &message, flags);
@@ -172,7 +189,7 @@ static enum perseus_status refusal(struct prs_lf_endpoint *endpoint, const struc
         return prs_fail(prs_lf_log(endpoint), status,
                         "%s refuses a %s of %llu bytes to peer %u: %s; %s",
                         endpoint->base.fabric->caps.provider, prs_lf_op_name(op->kind),
-                        (unsigned long long)op_bytes(op), op->peer, prs_lf_error_text(error),
+                        (unsigned long long)prs_lf_op_bytes(op), op->peer, prs_lf_error_text(error),
                         prs_lf_advice(status));
     }
     char why[128];
@@ -182,25 +199,27 @@ static enum perseus_status refusal(struct prs_lf_endpoint *endpoint, const struc
     return PERSEUS_PEER_LOST;
 }
 
-/* Gives the operation to the provider. On OK the provider owns the context. */
-static enum perseus_status submit(struct prs_lf_endpoint *endpoint, struct prs_lf_context *context,
+enum perseus_status prs_lf_submit(struct prs_lf_endpoint *endpoint, struct prs_lf_context *context,
                                   uint64_t more)
 {
     const struct prs_op *op = &context->op;
-    uint64_t flags = provider_flags(&endpoint->base.fabric->caps, op) | more;
+    struct prs_lf_peer *peer = &endpoint->peers[op->peer];
+    uint64_t flags = message_flags(&endpoint->base.fabric->caps, context) | more;
     ssize_t error = op->kind == PRS_OP_ATOMIC || op->kind == PRS_OP_ATOMIC_FETCH
                         ? submit_atomic(endpoint, context, flags)
                         : submit_rma(endpoint, context, flags);
-    if (error == 0) {
-        context->with_provider = true;
-        endpoint->peers[op->peer].in_flight++;
-        endpoint->peers[op->peer].refusing = false;
-        return PERSEUS_OK;
-    }
     if (error == -FI_EAGAIN) {
         return prs_lf_peer_refused(endpoint, op->peer);
     }
-    return refusal(endpoint, op, error);
+    if (error != 0) {
+        return refusal(endpoint, op, error);
+    }
+    for (struct prs_lf_context *part = context; part != NULL; part = part->joined) {
+        part->with_provider = true;
+        peer->in_flight++;
+    }
+    peer->refusing = false;
+    return PERSEUS_OK;
 }
 
 static void fill_slot(struct prs_lf_context *context)
@@ -229,7 +248,7 @@ static enum perseus_status release_held(struct prs_lf_endpoint *endpoint, uint64
     }
     enum perseus_status status = prs_lf_peer_is_lost(endpoint, context->op.peer)
                                      ? PERSEUS_PEER_LOST
-                                     : submit(endpoint, context, more);
+                                     : prs_lf_submit(endpoint, context, more);
     if (status == PERSEUS_AGAIN) {
         return status;
     }
@@ -257,6 +276,13 @@ enum perseus_status prs_lf_post(struct prs_endpoint *base, const struct prs_op *
     }
     context->op = *op;
     fill_slot(context);
+    if (endpoint->gather_max > 1) {
+        status = prs_lf_gather(endpoint, context);
+        if (status != PERSEUS_OK) {
+            prs_lf_context_release(&endpoint->pool, context);
+        }
+        return status;
+    }
     bool follows_held = endpoint->held != NULL;
     status = release_held(endpoint, FI_MORE);
     if (status == PERSEUS_OK && prs_lf_peer_is_lost(endpoint, op->peer)) {
@@ -270,7 +296,7 @@ enum perseus_status prs_lf_post(struct prs_endpoint *base, const struct prs_op *
         endpoint->held = context;
         return PERSEUS_OK;
     }
-    status = submit(endpoint, context, 0);
+    status = prs_lf_submit(endpoint, context, 0);
     if (status == PERSEUS_AGAIN && follows_held) {
         endpoint->held = context; /* somebody has to ring for the one just sent with FI_MORE */
         return PERSEUS_OK;
@@ -283,5 +309,6 @@ enum perseus_status prs_lf_post(struct prs_endpoint *base, const struct prs_op *
 
 enum perseus_status prs_lf_flush(struct prs_endpoint *base)
 {
-    return release_held(prs_lf_endpoint_of(base), 0);
+    struct prs_lf_endpoint *endpoint = prs_lf_endpoint_of(base);
+    return endpoint->gather_max > 1 ? prs_lf_gather_flush(endpoint) : release_held(endpoint, 0);
 }

@@ -11,6 +11,8 @@
 /* How long a caller may trust a wait object that has not been seen to tell of everything. */
 #define PRS_LF_TRUST_NS UINT64_C(1000000)
 
+#define PRS_LF_RETRY_NS UINT64_C(50000)
+
 /* fi_trywait(3): only after it has said so is sleeping safe. */
 static int try_wait(struct prs_lf_fabric *fabric, struct fid_cq *cq)
 {
@@ -56,8 +58,13 @@ enum perseus_status prs_lf_arm(struct prs_endpoint *base, uint64_t *out_limit_ns
     struct prs_lf_endpoint *endpoint = prs_lf_endpoint_of(base);
     struct prs_lf_fabric *fabric = prs_lf_fabric_of(base->fabric);
     *out_limit_ns = fabric->traits & PRS_LF_WAKES_FOR_ALL ? UINT64_MAX : PRS_LF_TRUST_NS;
-    if (endpoint->held != NULL || endpoint->settled_first != NULL) {
+    if (endpoint->settled_first != NULL) {
         return PERSEUS_AGAIN;
+    }
+    /* The poll before has tried to send these, and was refused: a connection is being made, perhaps
+     * with somebody who is not there. */
+    if (endpoint->held != NULL || endpoint->gather_first != PRS_LF_NO_PEER) {
+        *out_limit_ns = PRS_LF_RETRY_NS;
     }
     int error = try_wait(fabric, endpoint->cq);
     if (error == 0) {

@@ -38,7 +38,10 @@ enum prs_lf_trait {
     /* What FI_WAIT_FD gives stays readable once it has been: fi_trywait does not reset it. */
     PRS_LF_WAKES_FOR_EVER = 1024,
     /* Delivery is a message back from the target; without it a write completes once it is sent. */
-    PRS_LF_ACKNOWLEDGES = 2048
+    PRS_LF_ACKNOWLEDGES = 2048,
+    /* A message costs a system call and FI_MORE saves none; several segments of one are carried out
+     * in their order. */
+    PRS_LF_GATHERS = 4096
 };
 
 /* Bits of enum prs_lf_trait. */
