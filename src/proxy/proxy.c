@@ -260,6 +260,7 @@ static uint32_t handle(struct prs_proxy *proxy, struct prs_source *source,
     }
     prs_source_place(source)->skips_values = false;
     if (!prs_source_ticket_valid(source, desc->ticket)) {
+        prs_orderer_refuse(proxy->config.orderer, desc->peer, PERSEUS_INVALID_ARGUMENT);
         return reject(source, PRS_DESC_NO_TICKET,
                       prs_fail(proxy->config.log, PERSEUS_INVALID_ARGUMENT,
                                "a request of kind %u to PE %u has ticket %u, which does not "

@@ -61,6 +61,10 @@ static void malformed_descriptors_fail_their_ticket_once(void **state)
         assert_int_equal(rig->errors_logged, i + 1);
         assert_true(strlen(rig->last_error) > 10 || desc.peer >= FAKE_PEERS);
         assert_int_equal(rig->orderer->n_calls, 2 * (i + 1));
+        /* What comes behind it to the same PE must not get through without it. */
+        assert_int_equal(rig->orderer->refusals, i + 1);
+        assert_int_equal(rig->orderer->refused_peer, desc.peer);
+        assert_int_equal(rig->orderer->refusal, PERSEUS_INVALID_ARGUMENT);
     }
     rig_destroy(rig);
 }
