@@ -256,7 +256,10 @@ uint32_t prs_proxy_thread_expect(struct prs_proxy_thread *thread)
 void prs_proxy_thread_await(struct prs_proxy_thread *thread, uint32_t turn, uint64_t limit_ns)
 {
     if (thread->fabric < 0) {
-        prs_proxy_thread_wake(thread); /* it looks now, however long it meant to sleep */
+        /* Nothing wakes the proxy but us: it looks now, and again when this sleep ends. */
+        uint64_t look_ns = UINT64_C(1000) * thread->backoff.sleep_us;
+        limit_ns = look_ns > 0 && look_ns < limit_ns ? look_ns : limit_ns;
+        prs_proxy_thread_wake(thread);
     }
     const struct timespec limit = {.tv_sec = (time_t)(limit_ns / 1000000000u),
                                    .tv_nsec = (long)(limit_ns % 1000000000u)};
