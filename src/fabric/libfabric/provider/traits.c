@@ -9,7 +9,7 @@ static const struct {
     const char *provider;
     uint32_t traits;
 } known[] = {
-    {"sockets", PRS_LF_FENCES_SLOWLY},
+    {"sockets", PRS_LF_FENCES_SLOWLY | PRS_LF_STALLS},
     {"cxi", PRS_LF_FENCES_ENDPOINT | PRS_LF_REFUSES_IMMEDIATE | PRS_LF_HAS_DOORBELL},
     {"efa", PRS_LF_HAS_DOORBELL},
     {"efa-direct", PRS_LF_HAS_DOORBELL},

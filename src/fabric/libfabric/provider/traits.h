@@ -41,7 +41,9 @@ enum prs_lf_trait {
     PRS_LF_ACKNOWLEDGES = 2048,
     /* A message costs a system call and FI_MORE saves none; several segments of one are carried out
      * in their order. */
-    PRS_LF_GATHERS = 4096
+    PRS_LF_GATHERS = 4096,
+    /* Stands still for tens of milliseconds under steady traffic; no setting was found that helps. */
+    PRS_LF_STALLS = 8192
 };
 
 /* Bits of enum prs_lf_trait. */
