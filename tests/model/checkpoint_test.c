@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "moe/capture.h"
+#include "model/capture.h"
 #include "model/checkpoint.h"
 #include "model/weights.h"
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "moe/capture.h"
+#include "model/capture.h"
 #include "model/npy.h"
 
 struct blob {

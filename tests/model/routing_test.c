@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "moe/capture.h"
+#include "model/capture.h"
 #include "model/routing.h"
 
 static struct prs_routing generate(const char *text, uint32_t tokens, uint32_t experts,

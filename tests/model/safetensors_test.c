@@ -11,7 +11,7 @@
 
 #include "base/rng.h"
 #include "moe/math/bf16.h"
-#include "moe/capture.h"
+#include "model/capture.h"
 #include "model/safetensors.h"
 #include "model/weights.h"
 

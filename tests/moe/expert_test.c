@@ -10,7 +10,7 @@
 
 #include "base/rng.h"
 #include "moe/math/bf16.h"
-#include "moe/capture.h"
+#include "model/capture.h"
 #include "moe/expert.h"
 #include "model/reference.h"
 #include "model/routing.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "moe/capture.h"
+#include "model/capture.h"
 #include "model/models.h"
 #include "moe/plan.h"
 #include "moe/word.h"

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "moe/capture.h"
+#include "model/capture.h"
 #include "moe/rows.h"
 #include "model/routing.h"
 
