@@ -3,8 +3,9 @@
 
 add_library(perseus_options INTERFACE)
 target_compile_definitions(perseus_options INTERFACE _GNU_SOURCE)
-target_compile_options(perseus_options INTERFACE -Wall -Wextra -Wshadow -Wstrict-prototypes
-    -Wmissing-prototypes -Wpointer-arith -Wundef -Wvla -fvisibility=hidden -fno-omit-frame-pointer)
+target_compile_options(perseus_options INTERFACE -Wall -Wextra
+    $<$<COMPILE_LANGUAGE:C>:-Wshadow> $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
+    $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes> -Wpointer-arith -Wundef -Wvla -fvisibility=hidden -fno-omit-frame-pointer)
 if(PERSEUS_WERROR)
     target_compile_options(perseus_options INTERFACE -Werror)
 endif()

@@ -27,6 +27,7 @@ enum prs_gpu_value {
     PRS_CUDA_POINTER_MEMORY_TYPE = 2,
     PRS_CUDA_MEMORY_DEVICE = 2,
     PRS_CUDA_SOURCE_IN_STREAM_ORDER = 1,
+    PRS_CUDA_COPY_OVERLAPS_KERNELS = 1, /* a copy engine also where kernels could copy */
 
     PRS_CUDA_DEVICE_PROCESSORS = 16,
     PRS_CUDA_DEVICE_COPY_ENGINES = 40,

@@ -12,7 +12,7 @@
 
 #include <perseus/status.h>
 
-#include "ring/layout.h"
+#include <perseus/device/layout.h>
 
 struct prs_answers;
 

@@ -17,7 +17,7 @@
 
 #include <perseus/status.h>
 
-#include "ring/layout.h"
+#include <perseus/device/layout.h>
 
 /* A ring in memory of its own, for producers of this process. slots: a power of two, 2 to 2^20. */
 enum perseus_status prs_ring_create(uint32_t slots, struct prs_ring **out);

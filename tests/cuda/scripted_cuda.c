@@ -309,7 +309,8 @@ PUBLIC int cuMemcpyBatchAsync_v2(uintptr_t *targets, uintptr_t *sources, size_t 
         return NO_CONTEXT;
     }
     if (n_attributes != 1 || *first != 0 || count == 0 ||
-        attributes->source_order != PRS_CUDA_SOURCE_IN_STREAM_ORDER) {
+        attributes->source_order != PRS_CUDA_SOURCE_IN_STREAM_ORDER ||
+        attributes->flags > PRS_CUDA_COPY_OVERLAPS_KERNELS) {
         return INVALID;
     }
     pthread_mutex_lock(&lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compiles only if C++ and CUDA lay descriptors out as the proxy reads them. ring_test.c asserts
  * the same numbers in C. */
-#include "ring/layout.h"
+#include <perseus/device/layout.h>
 
 #include <cstddef>
 

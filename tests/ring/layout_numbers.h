@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "ring/layout.h"
+#include <perseus/device/layout.h>
 
 static_assert(offsetof(struct prs_desc, turn) == 0, "turn");
 static_assert(offsetof(struct prs_desc, kind) == 2, "kind");

@@ -19,6 +19,10 @@
  * fence costs a level and nobody waits, and the levels of all peers are shared. A signal is a copy
  * of eight bytes out of pinned memory, and neighbouring signals of one level become one copy.
  *
+ * The doorbell does not ring for every few operations: with PRS_CUDADMA_VOLLEYS volleys under way,
+ * what comes waits for one of them to end and goes as one. A volley costs the driver and the engine
+ * some ten microseconds, whatever is in it, and a proxy would ring for each descriptor it finds.
+ *
  * A copy engine's write is whole in every aligned word, and stream order is the order in which
  * copies become visible in the memory they go to, also to kernels that poll it: an acquire load at
  * system scope that sees the word of a later copy sees the bytes of an earlier one.
@@ -38,7 +42,7 @@
 
 #define PRS_CUDADMA_LANES        4
 #define PRS_CUDADMA_LEVELS       64   /* of a lane, not submitted yet */
-#define PRS_CUDADMA_VOLLEYS      64   /* of a lane, submitted */
+#define PRS_CUDADMA_VOLLEYS      2    /* of a lane, submitted and not ended */
 #define PRS_CUDADMA_INFLIGHT     512  /* operations of an endpoint */
 #define PRS_CUDADMA_WORDS        1024 /* of a lane: more than it has signals in flight */
 #define PRS_CUDADMA_INLINE_BYTES 128

@@ -1,6 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fabric/cudadma/cudadma.h"
 
+/* ---- copies ---- */
+
+/* Adds the copy from `source` to `target`, to the one before it if it goes on there. */
+static size_t add_copy(struct prs_cudadma_endpoint *self, size_t n, uintptr_t target,
+                       uintptr_t source, size_t bytes)
+{
+    if (n > 0 && self->targets[n - 1] + self->sizes[n - 1] == target &&
+        self->sources[n - 1] + self->sizes[n - 1] == source) {
+        self->sizes[n - 1] += bytes;
+        return n;
+    }
+    self->targets[n] = target;
+    self->sources[n] = source;
+    self->sizes[n] = bytes;
+    return n + 1;
+}
+
+static int copy_all(struct prs_cudadma_endpoint *self, void *stream, size_t n)
+{
+    const struct prs_gpu_calls *call = &self->fabric->cuda->call;
+    int error = PRS_CUDA_SUCCESS;
+    if (n > 0 && call->copy_batch != NULL) {
+        /* In stream order, because a source may be what an earlier level brings. By the engines,
+         * because within one GPU the driver would rather launch kernels, which then wait for the
+         * program's, and those perhaps for the copy. */
+        struct prs_gpu_copy_attributes attributes = {.source_order =
+                                                         PRS_CUDA_SOURCE_IN_STREAM_ORDER,
+                                                     .flags = PRS_CUDA_COPY_OVERLAPS_KERNELS};
+        size_t first = 0;
+        return call->copy_batch(self->targets, self->sources, self->sizes, n, &attributes, &first,
+                                1, stream);
+    }
+    for (size_t i = 0; i < n && error == PRS_CUDA_SUCCESS; i++) {
+        error = call->copy(self->targets[i], self->sources[i], self->sizes[i], stream);
+    }
+    return error;
+}
+
 /* ---- life ---- */
 
 enum perseus_status prs_cudadma_lane_open(struct prs_cudadma_endpoint *self, uint32_t number)
@@ -30,21 +68,6 @@ void prs_cudadma_lane_close(struct prs_cudadma_endpoint *self, uint32_t number)
 }
 
 /* ---- submitting ---- */
-
-/* Adds the copy from `source` to `target`, to the one before it if it goes on there. */
-static size_t add_copy(struct prs_cudadma_endpoint *self, size_t n, uintptr_t target,
-                       uintptr_t source, size_t bytes)
-{
-    if (n > 0 && self->targets[n - 1] + self->sizes[n - 1] == target &&
-        self->sources[n - 1] + self->sizes[n - 1] == source) {
-        self->sizes[n - 1] += bytes;
-        return n;
-    }
-    self->targets[n] = target;
-    self->sources[n] = source;
-    self->sizes[n] = bytes;
-    return n + 1;
-}
 
 /* The first byte that the operation names at its peer, or an error, which ends the peer. */
 static enum perseus_status find_target(struct prs_cudadma_endpoint *self,
@@ -92,24 +115,6 @@ static size_t add_op(struct prs_cudadma_endpoint *self, struct prs_cudadma_lane 
     return op->kind == PRS_OP_GET
                ? add_copy(self, n, (uintptr_t)queued->local, (uintptr_t)target, op->bytes)
                : add_copy(self, n, (uintptr_t)target, (uintptr_t)queued->local, op->bytes);
-}
-
-static int copy_all(struct prs_cudadma_endpoint *self, void *stream, size_t n)
-{
-    const struct prs_gpu_calls *call = &self->fabric->cuda->call;
-    int error = PRS_CUDA_SUCCESS;
-    if (n > 1 && call->copy_batch != NULL) {
-        /* In stream order, because a source may be what an earlier level brings. */
-        struct prs_gpu_copy_attributes attributes = {.source_order =
-                                                         PRS_CUDA_SOURCE_IN_STREAM_ORDER};
-        size_t first = 0;
-        return call->copy_batch(self->targets, self->sources, self->sizes, n, &attributes, &first,
-                                1, stream);
-    }
-    for (size_t i = 0; i < n && error == PRS_CUDA_SUCCESS; i++) {
-        error = call->copy(self->targets[i], self->sources[i], self->sizes[i], stream);
-    }
-    return error;
 }
 
 /* One level as one batch; its operations go over to the volley. */

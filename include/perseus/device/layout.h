@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ring/layout.h: what producers (CPU threads, or CTAs of a GPU) and the proxy agree on.
+ * perseus/device/layout.h: what producers (CPU threads, or CTAs of a GPU) and the proxy agree on.
  *
  * Valid as C11, C++ and CUDA: fixed-width integers, no _Atomic. ring.c and perseus/device.cuh say
  * which words are atomic, and with whom.
@@ -13,8 +13,8 @@
  * first quarter's turn last, with release. The consumer looks only for the turn it awaits, and a
  * slot that lags holds the one before, so 16 bits are plenty.
  */
-#ifndef PRS_RING_LAYOUT_H
-#define PRS_RING_LAYOUT_H
+#ifndef PERSEUS_DEVICE_LAYOUT_H
+#define PERSEUS_DEVICE_LAYOUT_H
 
 #ifdef __cplusplus
 #include <cstddef>
@@ -135,7 +135,10 @@ struct prs_ring_producers {
     /* A copy of the head that may lag. Producers check room against it, so that the consumer's own
      * line travels only when the ring looks full. */
     uint64_t known_head;
-    uint8_t pad_1[PRS_RING_ALIGN - sizeof(uint64_t)];
+    uint32_t
+        is_looking;     /* a GPU's: one thread reads the head across PCIe, the others wait for it */
+    uint32_t is_broken; /* a GPU's: a producer gave up; positions are missing from here on */
+    uint8_t pad_1[PRS_RING_ALIGN - 2 * sizeof(uint64_t)];
 };
 
 struct prs_ring_head {
