@@ -168,6 +168,7 @@ static void no_wake_up_is_lost(void **state)
 struct schedule {
     struct scene scene;
     bool produces, arrives;
+    atomic_bool begun;
     uint32_t moments; /* so far */
     atomic_uint pushed;
 };
@@ -176,7 +177,7 @@ static void come(void *context)
 {
     struct schedule *schedule = context;
     struct prs_orderer *orderer = schedule->scene.rig->orderer;
-    if (schedule->moments++ % 3 == 0) {
+    if (!atomic_load(&schedule->begun) || schedule->moments++ % 3 == 0) {
         return; /* an arm has two moments: now one, now the other */
     }
     unsigned pushed = atomic_load(&schedule->pushed);
@@ -201,8 +202,8 @@ static void follow(bool produces, bool arrives, uint64_t deadline_ns)
     orderer->wait_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     orderer->arms_too_late = mutant == ARMS_TOO_LATE;
     assert_true(orderer->wait_fd >= 0);
-    /* The thread is known to the schedule before it first sleeps: its first sleep is interrupted by
-     * whoever sets the schedule. */
+    orderer->in_arm_context = &schedule;
+    orderer->in_arm = come;
     assert_int_equal(prs_proxy_thread_start(schedule.scene.rig->proxy, &sleepy,
                                             &schedule.scene.rig->log, &schedule.scene.thread),
                      PERSEUS_OK);
@@ -210,8 +211,7 @@ static void follow(bool produces, bool arrives, uint64_t deadline_ns)
     while (atomic_load(&orderer->progresses) == 0) {
         pause_until(&schedule.scene, give_up_ns, "the start");
     }
-    orderer->in_arm_context = &schedule;
-    orderer->in_arm = come;
+    atomic_store(&schedule.begun, true); /* the schedule knows its thread now */
     eventfd_write(orderer->wait_fd, 1);
     while ((produces && atomic_load(&schedule.pushed) < SCHEDULED) ||
            (arrives && atomic_load(&orderer->arrived) < SCHEDULED)) {
