@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "fabric/scope.h"
 #include "host/notice.h"
 #include "perseus/perseus.h"
@@ -14,7 +15,7 @@
 
 #define IDENTITY_MAGIC 0x3173757265737270u
 /* The second number grows with the layout of what follows. */
-#define PERSEUS_AND_PROTOCOL PERSEUS_VERSION_STRING ", protocol 3"
+#define PERSEUS_AND_PROTOCOL PERSEUS_VERSION_STRING ", protocol 4"
 
 /* Exchanged first, and of one layout for ever: only between equals is the rest understood. */
 struct identity {
@@ -74,7 +75,7 @@ static enum perseus_status introduce(struct prs_plugin *plugin, struct hello *he
         struct hello_route *out = &hello->routes[side];
         enum perseus_status status =
             prs_route_start(route, &plugin->settings, (uint32_t)plugin->my_pe,
-                            (uint32_t)plugin->n_pes, plugin->host_fences);
+                            (uint32_t)plugin->n_pes, plugin->secret, plugin->host_fences);
         if (status != PERSEUS_OK) {
             return status;
         }
@@ -195,6 +196,28 @@ static enum perseus_status identify(struct prs_plugin *plugin, struct prs_abi_bo
     return status;
 }
 
+/* Immediates of strangers are told by it (docs/ordering.md). *own_status: what only this PE found
+ * wrong; the others hear of it with its hello. */
+static enum perseus_status share_secret(struct prs_plugin *plugin,
+                                        struct prs_abi_bootstrap *bootstrap, uint32_t *own_status)
+{
+    unsigned char own[PRS_SECRET_BYTES];
+    unsigned char *all = calloc((size_t)plugin->n_pes, sizeof own);
+    if (all == NULL) {
+        return prs_fail(&plugin->log, PERSEUS_OUT_OF_MEMORY, "no memory for %d PEs", plugin->n_pes);
+    }
+    if (!prs_random_fill(own, sizeof own)) {
+        *own_status = prs_fail(&plugin->log, PERSEUS_INTERNAL,
+                               "the kernel has no random bytes for the job's secret");
+    }
+    enum perseus_status status = gather(plugin, bootstrap, own, all, sizeof own);
+    if (status == PERSEUS_OK) {
+        memcpy(plugin->secret, all, sizeof plugin->secret);
+    }
+    free(all);
+    return status;
+}
+
 static enum perseus_status exchange(struct prs_plugin *plugin, const struct hello *hello,
                                     struct prs_abi_bootstrap *bootstrap)
 {
@@ -236,7 +259,10 @@ enum perseus_status prs_plugin_connect(struct prs_plugin *plugin, int my_pe, int
     plugin->n_pes = n_pes;
     enum perseus_status status = identify(plugin, bootstrap);
     if (status == PERSEUS_OK) {
-        hello->status = introduce(plugin, hello);
+        status = share_secret(plugin, bootstrap, &hello->status);
+    }
+    if (status == PERSEUS_OK) {
+        hello->status = hello->status == PERSEUS_OK ? introduce(plugin, hello) : hello->status;
         status = exchange(plugin, hello, bootstrap);
     }
     free(hello);

@@ -75,6 +75,8 @@ static void adapt_settings(struct prs_plugin *plugin)
     struct prs_link_settings *settings = &plugin->settings;
     settings->whole_signals = settings->whole_signals && !plugin->memory.stage_host;
     settings->immediate_signal = settings->immediate_signal && !prs_plugin_stages(plugin);
+    settings->peer_timeout_ns =
+        0; /* a PE whose host calls nothing polls nothing; calls have deadlines */
 }
 
 static enum perseus_status open_routes(struct prs_plugin *plugin)

@@ -35,6 +35,7 @@ struct prs_plugin {
     struct prs_route routes[PRS_SIDE_COUNT];
     struct prs_memory memory;
     uint32_t seen_submitted, polled_submitted, polls; /* of the proxy thread's progress calls */
+    unsigned char secret[PRS_SECRET_BYTES];           /* of the job: PE 0's */
     struct hello *hellos;                             /* by PE */
     struct prs_cuda *cuda;                            /* NULL: no GPU, no device memory */
     bool warned_of_atomics;

@@ -43,7 +43,7 @@ static void completed(void *context, uint32_t index, enum perseus_status status,
 
 enum perseus_status prs_route_start(struct prs_route *route,
                                     const struct prs_link_settings *settings, uint32_t self,
-                                    uint32_t n_pes, bool host_fences)
+                                    uint32_t n_pes, const unsigned char *secret, bool host_fences)
 {
     bool records = prs_route_has_records(route, settings);
     prs_sequence_rules_init(&route->rules, route->link.ordering, &route->link.fabric->caps, records,
@@ -60,6 +60,7 @@ enum perseus_status prs_route_start(struct prs_route *route,
         .self = self,
         .n_peers = n_pes,
         .stream = (uint64_t)self * PRS_SIDE_COUNT + route->side,
+        .secret = secret,
         .complete = completed,
         .context = route,
     };

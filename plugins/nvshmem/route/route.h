@@ -86,9 +86,10 @@ enum perseus_status prs_route_init(struct prs_route *route, const struct prs_rou
 /* Whether SETs are applied by the target's CPU. */
 bool prs_route_has_records(const struct prs_route *route, const struct prs_link_settings *settings);
 /* Once PE numbers are known. `host_fences`: the host calls fence whenever its user does. */
+/* `secret`: the job's, PRS_SECRET_BYTES. */
 enum perseus_status prs_route_start(struct prs_route *route,
                                     const struct prs_link_settings *settings, uint32_t self,
-                                    uint32_t n_pes, bool host_fences);
+                                    uint32_t n_pes, const unsigned char *secret, bool host_fences);
 void prs_route_finish(struct prs_route *route); /* a zeroed route is allowed */
 
 void prs_route_lock(struct prs_route *route);
