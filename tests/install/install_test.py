@@ -62,7 +62,10 @@ class InstallTest(unittest.TestCase):
                     self.assertFalse(place.encode() in content, f"{path} names {place}")
 
     def test_the_program_starts(self):
-        self.assertRegex(done(os.path.join(self.root, "bin/perseus"), "--version"), "^perseus ")
+        program = os.path.join(self.root, "bin/perseus")
+        self.assertRegex(done(program, "--version"), "^perseus ")
+        for command in ("info", "moe", "bench ring", "nvshmem-env"):  # of every module
+            self.assertIn(f"usage: perseus {command}", done(program, *command.split(), "--help"))
 
     def test_the_manual_can_be_read(self):
         if shutil.which("man") is None:
