@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* connect.c: what the PEs tell each other before the first transfer. Every PE makes the same
- * bootstrap calls whatever went wrong, and all of them judge the same data: so all fail, or none.
- */
+ * bootstrap calls whatever went wrong, and all of them judge the same data: so all fail, or
+ * none. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,6 +9,7 @@ import unittest
 BUILD, SOURCE, CC = (os.environ[f"PERSEUS_{name}"] for name in ("BUILD", "SOURCE", "CC"))
 EXAMPLES = {"put_signal": "put_signal.c", "signal_group": "signal_group.c", "moe_layer": "moe/moe_layer.c"}
 FILES = ("bin/perseus", "include/perseus/perseus.h", "include/perseus/status.h", "include/perseus/moe.h",
+         "include/perseus/nvshmem_group.cuh",
          "share/man/man1/perseus.1", "share/doc/perseus/LICENSE", "share/doc/perseus/NOTICE")
 
 

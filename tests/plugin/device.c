@@ -46,8 +46,8 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* What may go in one operation: up to the borders of both sides' chunks and the transport's limit.
- */
+/* What may go in one operation: up to the borders of both sides' chunks and the transport's
+ * limit. */
 static size_t step_bytes(struct host_pe *pe, size_t offset, const unsigned char *local,
                          size_t bytes)
 {

@@ -553,8 +553,8 @@ static void test_silent_peer_ends_with_the_deadline(void **state)
 
 int main(void)
 {
-    /* Loaded for good: it keeps what it allocated once in globals, which LeakSanitizer would miss.
-     */
+    /* Loaded for good: it keeps what it allocated once in globals, which LeakSanitizer would
+     * miss. */
     dlopen("libfabric.so.1", RTLD_NOW | RTLD_NODELETE);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_init_refuses),

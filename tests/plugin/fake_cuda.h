@@ -18,8 +18,8 @@
 PRS_PUBLIC const struct prs_abi_cuda_table *fake_cuda_table(int major);
 PRS_PUBLIC extern const struct host_memory fake_cuda_memory;
 
-/* A PE's user thread calls it first: NVSHMEM makes a context current before it loads a transport.
- */
+/* A PE's user thread calls it first: NVSHMEM makes a context current before it loads a
+ * transport. */
 PRS_PUBLIC void fake_cuda_enter(void);
 /* Makes every later page-locking fail, or not. */
 PRS_PUBLIC void fake_cuda_refuse_pinning(bool refuse);

@@ -128,8 +128,8 @@ static int run_lane(const struct lane *lane, uint64_t seed, const char *only)
 
 int main(int argc, char **argv)
 {
-    /* Loaded for good: it keeps what it allocated once in globals, which LeakSanitizer would miss.
-     */
+    /* Loaded for good: it keeps what it allocated once in globals, which LeakSanitizer would
+     * miss. */
     dlopen("libfabric.so.1", RTLD_NOW | RTLD_NODELETE);
     uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
     for (size_t i = 0; argc > 1 && i < sizeof lanes / sizeof lanes[0]; i++) {

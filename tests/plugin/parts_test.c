@@ -311,8 +311,8 @@ static void test_marks_pass_in_order_and_never_early(void **state)
     assert_false(prs_marks_pass(&marks, 0, &position));
     assert_true(prs_marks_pass(&marks, 1, &position));
     assert_int_equal(position, 192);
-    /* More marks than the list holds, each with an event of its own: late is right, early is not.
-     */
+    /* More marks than the list holds, each with an event of its own: late is right, early is
+     * not. */
     for (uint64_t ticket = 2; ticket < 1000; ticket++) {
         prs_marks_add(&marks, 192 + ticket * 64, ticket, ticket);
         assert_true(marks.count <= PRS_MARKS);

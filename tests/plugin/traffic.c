@@ -6,8 +6,8 @@
 
 #include "base/rng.h"
 
-/* Heap layout. Inbox slots are 64 KiB apart from an odd start, so that one lies across the chunks.
- */
+/* Heap layout. Inbox slots are 64 KiB apart from an odd start, so that one lies across the
+ * chunks. */
 #define SLOTS       4 /* per source */
 #define SIGNALS     0
 #define FLAGS       4096

@@ -33,8 +33,8 @@ void prs_sequence_rules_init(struct prs_sequence_rules *rules, enum perseus_orde
         return;
     }
     rules->words_kept = true; /* by the rules for whole classes below */
-    /* Bulk data is ordered against flags, not against other bulk data, unless the fabric does so.
-     */
+    /* Bulk data is ordered against flags, not against other bulk data, unless the fabric does
+     * so. */
     rules->kept[PRS_CLASS_PUT] = BIT(PRS_CLASS_PUT) | BIT(PRS_CLASS_SIGNALED) |
                                  (caps->order & PRS_ORDER_PUT_PUT ? PUTS : 0u) |
                                  (set_put ? SETS : 0u);

@@ -138,8 +138,8 @@ enum perseus_status prs_staging_create(const struct prs_staging_config *config,
 void prs_staging_set_directory(struct prs_staging *stage, const unsigned char *blobs,
                                size_t stride);
 void prs_staging_destroy(struct prs_staging *stage); /* NULL allowed */
-/* Page-locks the rings; when the first device memory is registered, since it may wait for kernels.
- */
+/* Page-locks the rings; when the first device memory is registered, since it may wait for
+ * kernels. */
 enum perseus_status prs_staging_pin(struct prs_staging *stage);
 
 /* Work toward `pe`. Blocking for room only. Addresses in the peer are checked by the peer. */

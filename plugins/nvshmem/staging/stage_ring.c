@@ -5,8 +5,8 @@ void prs_marks_add(struct prs_marks *marks, uint64_t end, uint64_t ticket, uint6
 {
     if (marks->count > 0) {
         struct prs_mark *last = &marks->marks[(marks->first + marks->count - 1) % PRS_MARKS];
-        /* One event will cover both; with a full list, waiting for the later copy is merely late.
-         */
+        /* One event will cover both; with a full list, waiting for the later copy is merely
+         * late. */
         if (ticket <= last->ticket || last->ticket > recorded || marks->count == PRS_MARKS) {
             last->end = end;
             last->ticket = ticket > last->ticket ? ticket : last->ticket;
