@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """perseus info: the providers that every Debian 12 has, what they grant, and the modes."""
+import os
 import unittest
 
 from program import ProgramTest
@@ -44,6 +45,13 @@ class InfoTest(ProgramTest):
         text = self.ok("info", "--provider", "sockets").stdout
         self.assertIn("uses provider sockets", text)
         self.assertRegex(text, r"nic-fence +yes: .*FI_FENCE")
+
+    def test_lists_gpus(self):
+        driver = os.environ["PERSEUS_SCRIPTED_CUDA"]
+        document, done = self.json_of("info", env={"PERSEUS_CUDA_LIBRARY": driver})
+        self.assertEqual([g["reaches"] for g in document["gpus"]], [[1], [0]])
+        self.assertIn("GPU 1: scripted GPU 1, compute capability 9.0, 3 multiprocessors, "
+                      "3 copy engines, reaches GPU 0", done.stdout)
 
     def test_unknown_provider(self):
         self.assertIn("nonesuch", self.fails(1, "info", "--provider", "nonesuch").stderr)

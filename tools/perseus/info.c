@@ -8,6 +8,7 @@
 #include "base/env.h"
 #include "base/local_address.h"
 #include "command.h"
+#include "gpus.h"
 #include "kit/exit.h"
 #include "fabric/registry.h"
 #include "kit/json_out.h"
@@ -134,7 +135,8 @@ static bool print_entries(const struct info *info)
     for (uint32_t i = 0; i < info->n; i++) {
         const struct entry *entry = &info->entries[i];
         if (entry->probe.status != PERSEUS_OK) {
-            printf("not usable: %s %s: %s\n", entry->fabric, entry->provider, entry->probe.error);
+            printf("not usable: %s%s%s: %s\n", entry->fabric, entry->provider[0] != '\0' ? " " : "",
+                   entry->provider, entry->probe.error);
         }
     }
     return is_printed;
@@ -220,6 +222,7 @@ static bool write_json(const struct info *info)
     json_object_set_new(document, "ordering", json_string(auto_name(&info->chosen)));
     json_object_set_new(document, "ordering_reason", json_string(info->chosen.auto_why));
     json_object_set_new(document, "fabrics", fabrics);
+    json_object_set_new(document, "gpus", prs_gpus_list());
     return prs_json_write(document, &info->json);
 }
 
@@ -236,6 +239,9 @@ static bool run(struct info *info)
         return false;
     }
     bool is_printed = print_entries(info);
+    json_t *gpus = prs_gpus_list();
+    prs_gpus_print(gpus);
+    json_decref(gpus);
     if (info->chosen.status != PERSEUS_OK) {
         fprintf(stderr, "perseus: %s\n", info->chosen.error);
         return false;
@@ -253,8 +259,8 @@ int prs_tool_info(int argc, char **argv)
     }
     info->json.option = "--json";
     const struct prs_option options[] = {
-        {"fabric", "NAME", "look closer at this one: libfabric or loopback", prs_parse_text,
-         &info->fabric},
+        {"fabric", "NAME", "look closer at this one: libfabric, cudadma or loopback",
+         prs_parse_text, &info->fabric},
         {"provider", "NAME", "and this libfabric provider: tcp, sockets, shm, ...", prs_parse_text,
          &info->provider},
         {"json", "FILE", "write everything there", prs_parse_text, &info->json.path},

@@ -57,6 +57,7 @@ enum perseus_status prs_cudadma_caps(const struct prs_fabric_config *config, str
                     : "none: copies of a batch in any order");
     snprintf(out->fence_word, sizeof out->fence_word, "stream order between batches");
     snprintf(out->completion_word, sizeof out->completion_word, "event behind the copies");
+    snprintf(out->wake_word, sizeof out->wake_word, "nothing (its events are looked at)");
     snprintf(out->immediate_word, sizeof out->immediate_word,
              "64 bits, by the sender's poll after the event");
     return PERSEUS_OK;
