@@ -93,8 +93,8 @@ static int run_lane(const struct lane *lane, uint64_t seed, const char *only)
             continue;
         }
         for (int major = PRS_INTERFACE_FIRST; major <= PRS_INTERFACE_LAST; major++) {
-            if (lane->processes && (i + (size_t)major + 2) % 5 > 1) {
-                continue; /* real providers take a second to start: two interfaces each will do */
+            if (lane->processes && (i + i / 5 + (size_t)major + 2) % 5 > 1) {
+                continue; /* real providers take a second to start: two interfaces each will do, 7.0 for atomics */
             }
             struct traffic traffic = {
                 .seed = seed,
