@@ -5,19 +5,23 @@
  * A PE owns a symmetric heap: every PE allocates the same objects at the same heap offsets, so a
  * local address names the same object on every other PE. Peers of the same node are reached by
  * shared memory; every other peer through this PE's channel ring, its proxy, and a fabric.
- * OpenSHMEM's names and meanings, with the prefix perseus_; what is new is the signal group (paper
- * section 4.1).
+ * OpenSHMEM's names and meanings, with the prefix perseus_; what is new is the signal group
+ * (paper section 4.1).
  *
- * Threads: unless a call says otherwise, any number of threads of one PE may call at once; fence
- * and quiet cover what the calling thread submitted (and everything whose submission happened
- * before). Collective calls (init, finalize, malloc, free, barrier_all, buffer-free operations
- * excepted) are made by one thread of every PE in the same order. Nothing here prints, exits or
- * aborts. Outputs are set on success only. Pointers returned belong to the library unless the call
- * says otherwise.
+ * Threads
+ *   Unless a call says otherwise, any number of threads of one PE may call at once. fence and quiet
+ *   cover what the calling thread submitted, and everything whose submission happened before.
  *
- * Ordering: put, signal and atomic operations to one PE are unordered until perseus_fence; a signal
- * submitted by put_signal is never visible before its payload. Reads (get) are ordered by quiet
- * only.
+ * Collective calls (init, finalize, malloc, free, barrier_all)
+ *   are made by one thread of every PE, in the same order. Registering a buffer is not collective.
+ *
+ * Outputs, errors
+ *   Outputs are set on success only. Pointers returned belong to the library unless the call says
+ *   otherwise. Nothing here exits or aborts, nor prints unless the user sets PERSEUS_LOG.
+ *
+ * Order
+ *   Put, signal and atomic operations to one PE are unordered until perseus_fence; a signal of
+ *   put_signal is never visible before its payload. Reads (get) are ordered by quiet only.
  */
 #ifndef PERSEUS_PERSEUS_H
 #define PERSEUS_PERSEUS_H

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/own_fd.h"
 #include "bootstrap/star.h"
 #include "bootstrap/stream.h"
 #include "bootstrap/wire.h"
@@ -109,6 +110,10 @@ enum perseus_status prs_hub_create_host(int size, int listen_fd, const unsigned 
         prs_hub_destroy(hub);
         return status;
     }
+    if (!prs_own_fd_add(listen_fd)) {
+        prs_hub_destroy(hub);
+        return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for the hub of %d PEs", size);
+    }
     hub->host = HOST_RANK;
     hub->linger_ms = linger_ms;
     hub->listen_fd = listen_fd;
@@ -120,6 +125,7 @@ static void stop_listening(struct prs_hub *hub)
 {
     if (hub->listen_fd >= 0) {
         watch(hub, EPOLL_CTL_DEL, hub->listen_fd, listener_mark, 0);
+        prs_own_fd_remove(hub->listen_fd);
         close(hub->listen_fd);
         hub->listen_fd = -1;
     }
@@ -133,6 +139,7 @@ static void close_slot(struct prs_hub *hub, int slot)
     }
     /* Explicitly: a forked child may still hold the other reference. */
     watch(hub, EPOLL_CTL_DEL, connection->fd, 0, 0);
+    prs_own_fd_remove(connection->fd);
     close(connection->fd);
     connection->fd = -1;
     hub->n_open--;
@@ -146,6 +153,7 @@ void prs_hub_destroy(struct prs_hub *hub)
     }
     for (int i = 0; hub->connections != NULL && i < prs_star_slots(hub->star); i++) {
         if (hub->connections[i].fd >= 0) {
+            prs_own_fd_remove(hub->connections[i].fd);
             close(hub->connections[i].fd);
         }
     }
@@ -164,7 +172,7 @@ static bool adopt(struct prs_hub *hub, int fd, int rank, const char *name)
     int slot = prs_star_add(hub->star, rank, name);
     hub->connections[slot] = (struct connection){.fd = fd, .events = EPOLLIN};
     hub->n_open++;
-    if (!watch(hub, EPOLL_CTL_ADD, fd, (uint32_t)slot, EPOLLIN)) {
+    if (!prs_own_fd_add(fd) || !watch(hub, EPOLL_CTL_ADD, fd, (uint32_t)slot, EPOLLIN)) {
         close_slot(hub, slot);
         return false;
     }

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/own_fd.h"
 #include "base/random.h"
 #include "bootstrap/proof.h"
 
@@ -311,6 +312,9 @@ enum perseus_status prs_member_join(struct prs_member *member, int fd, const uns
     } else if (status == PERSEUS_PROTOCOL || status == PERSEUS_VERSION) {
         prs_fail(&member->log, status, "what answers is not the hub of a Perseus job");
     }
+    if (status == PERSEUS_OK && !prs_own_fd_add(fd)) {
+        status = prs_fail(&member->log, PERSEUS_OUT_OF_MEMORY, "no memory for the bootstrap");
+    }
     if (status != PERSEUS_OK) {
         member->fd = -1; /* stays the caller's */
     }
@@ -324,6 +328,7 @@ void prs_member_finish(struct prs_member *member, bool says_goodbye)
             /* Best effort: a hub that does not take twenty bytes finds the socket closed. */
             send_frame(member, PRS_WIRE_BYE, NULL, 0, no_wait);
         }
+        prs_own_fd_remove(member->fd);
         close(member->fd);
         member->fd = -1;
     }
