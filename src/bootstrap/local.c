@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -35,9 +36,12 @@ enum perseus_status prs_bootstrap_open_local(int fd, int rank, int size, uint32_
     if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_bytes) != 0 || type != SOCK_STREAM ||
         fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
         return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
-                        "descriptor %d is not the socket of perseus run: a PE can be initialized "
-                        "once per process, and only in the process that perseus run started",
-                        fd);
+                        "descriptor %d is not the socket of perseus run: %s, or a PE was "
+                        "initialized here before, which can be done once per process",
+                        fd,
+                        errno == EBADF ? "whatever started this program has closed it (in Python "
+                                         "let subprocess pass it on: close_fds=False)"
+                                       : "this program has opened something else in its place");
     }
     struct prs_member *member = malloc(sizeof *member);
     if (member == NULL) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which bootstrap is chosen, and what a wrong environment says. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -94,6 +95,13 @@ static void the_launchers_socket_comes_first(void **state)
     prs_hub_destroy(hub);
     /* It served one life; the descriptor is closed now. */
     open_with(&attr, PERSEUS_INVALID_ARGUMENT, "is not the socket of perseus run");
+    /* As if whoever started the program had closed it, or it had opened something else there. */
+    open_with(&attr, PERSEUS_INVALID_ARGUMENT, "has closed it");
+    int other = open("/dev/null", O_RDONLY);
+    snprintf(text, sizeof text, "%d", other);
+    setenv("PERSEUS_BOOTSTRAP_FD", text, 1);
+    open_with(&attr, PERSEUS_INVALID_ARGUMENT, "something else in its place");
+    close(other);
 }
 
 static void a_unique_id_comes_by_attribute_or_environment(void **state)
