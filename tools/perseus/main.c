@@ -29,6 +29,8 @@ static const struct row rows[] = {
      "what PEs on several hosts need to find each other"},
     {NULL, "moe", NULL, "moe", "prs_tool_moe",
      "a Mixture-of-Experts layer across PEs, vanilla against Perseus, results checked"},
+    {NULL, "sim", NULL, "sim", "prs_tool_sim",
+     "a cluster that is not here, in virtual time, beside the paper's numbers"},
     {NULL, "nvshmem-env", prs_tool_nvshmem_env, NULL, NULL,
      "the shell lines that put Perseus under unchanged NVSHMEM programs"},
     {NULL, "nvshmem-install", prs_tool_nvshmem_install, NULL, NULL,

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job.h: what the parts of `perseus sim` share: the options as read, and one function a part. */
+#ifndef PRS_TOOLS_SIM_JOB_H
+#define PRS_TOOLS_SIM_JOB_H
+
+#include "kit/output.h"
+#include "sim/lab.h"
+
+struct prs_sim_job {
+    const char *scenario;         /* preset or file */
+    const char *settings;         /* "fabric.hop_ns=5,gpu.ctas=64", or NULL */
+    struct sim_platform platform; /* that, with the settings */
+    uint64_t seed;
+    uint32_t rounds; /* of a fit */
+    const char *fit_on;
+    struct prs_output json, csv, plot, write;
+    struct prs_log log;
+};
+
+/* Each returns an enum prs_exit. */
+int prs_sim_compare(struct prs_sim_job *job);
+int prs_sim_fit(struct prs_sim_job *job);
+
+/* The three platforms of the paper; the job's own in the place of the preset it names. */
+enum perseus_status prs_sim_job_lab(const struct prs_sim_job *job, struct sim_lab **out);
+
+#endif
