@@ -240,9 +240,49 @@ static void wrong_usage_is_refused(void **state)
     expect("run --help", 0, "-n N");
 }
 
+/* The launcher gets no chance to do anything, and its PEs are shells that started something. */
+static void nothing_goes_on_when_the_launcher_is_killed(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/perseus-groups-XXXXXX", script[128], line[32];
+    int fd = mkstemp(path), n_groups = 0;
+    assert_true(fd >= 0);
+    snprintf(script, sizeof script, "echo $$ >>%s; sleep 300; true", path);
+    pid_t launcher = fork();
+    if (launcher == 0) {
+        char *argv[] = {"run", "-n", "2", "--", "sh", "-c", script, NULL};
+        _exit(prs_tool_run(7, argv));
+    }
+    pid_t groups[2] = {0, 0};
+    for (int i = 0; i < 1000 && n_groups < 2; i++) {
+        FILE *file = fopen(path, "r");
+        n_groups = 0;
+        while (n_groups < 2 && fgets(line, sizeof line, file) != NULL) {
+            groups[n_groups++] = (pid_t)atoi(line);
+        }
+        fclose(file);
+        job_sleep_ms(10);
+    }
+    assert_int_equal(n_groups, 2);
+    job_sleep_ms(100); /* until they sleep */
+    kill(launcher, SIGKILL);
+    waitpid(launcher, NULL, 0);
+    for (int i = 0; i < 2; i++) {
+        int tries = 0;
+        while (kill(-groups[i], 0) == 0 && tries++ < 500) {
+            job_sleep_ms(10);
+        }
+        bool is_left = kill(-groups[i], SIGKILL) == 0;
+        assert_false(is_left);
+    }
+    close(fd);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_goes_on_when_the_launcher_is_killed),
         cmocka_unit_test(pes_find_each_other),
         cmocka_unit_test(programs_that_are_not_ours_run_too),
         cmocka_unit_test(only_pe_0_has_the_input),

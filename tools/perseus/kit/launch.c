@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "bootstrap/hub.h"
+#include "kit/guard.h"
 #include "kit/exit.h"
 
 enum {
@@ -35,6 +36,7 @@ struct children {
     const struct prs_launch *launch;
     const struct prs_log *log;
     struct prs_hub *hub;
+    int guard;     /* with owns_groups: kit/guard.h, or -1 */
     pid_t *pids;   /* by rank; 0: not started, or ended */
     int *statuses; /* by rank, as wait gave it */
     int n_running;
@@ -74,6 +76,9 @@ static void child(struct children *children, int rank, int fd, pid_t parent)
     if (getppid() != parent) {
         _exit(PRS_EXIT_FAILED); /* it died before the line above took effect */
     }
+    if (children->guard >= 0) {
+        close(children->guard);
+    }
     if (launch->owns_groups) {
         setpgid(0, 0);
         sigprocmask(SIG_SETMASK, &children->old_signals, NULL);
@@ -110,6 +115,7 @@ static enum perseus_status start_all(struct children *children)
         }
         if (children->launch->owns_groups) {
             setpgid(pid, pid); /* whoever comes first: a signal must find the group */
+            prs_guard_add(children->guard, pid);
         }
         children->pids[rank] = pid;
         children->n_running++;
@@ -189,6 +195,7 @@ static void reap(struct children *children)
         if (children->launch->owns_groups) {
             /* Before it is collected: until then nobody else can get this number. */
             kill(-pid, SIGKILL);
+            prs_guard_remove(children->guard, pid);
         }
         waitpid(pid, &children->statuses[rank], 0);
         children->pids[rank] = 0;
@@ -280,6 +287,7 @@ static enum perseus_status run(struct children *children)
     const struct prs_launch *launch = children->launch;
     children->next_stage_ns = launch->timeout_ms == 0 ? UINT64_MAX : after_ms(launch->timeout_ms);
     if (launch->owns_groups) {
+        children->guard = prs_guard_start(launch->size);
         block_signals(children);
     }
     enum perseus_status status = start_all(children);
@@ -289,13 +297,16 @@ static enum perseus_status run(struct children *children)
     serve(children);
     if (launch->owns_groups) {
         sigprocmask(SIG_SETMASK, &children->old_signals, NULL);
+        if (children->guard >= 0) {
+            close(children->guard);
+        }
     }
     return status;
 }
 
 int prs_launch(const struct prs_launch *launch, const struct prs_log *log)
 {
-    struct children children = {.launch = launch, .log = log, .first_failed = -1};
+    struct children children = {.launch = launch, .log = log, .first_failed = -1, .guard = -1};
     children.pids = calloc((size_t)launch->size, sizeof *children.pids);
     children.statuses = calloc((size_t)launch->size, sizeof *children.statuses);
     enum perseus_status status = PERSEUS_OUT_OF_MEMORY;
