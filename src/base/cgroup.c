@@ -49,7 +49,7 @@ static bool find_path(const char *root, const char *controller, int version,
         bool is_ours = version == 2 ? strncmp(line, "0:", 2) == 0 && controllers[0] == '\0'
                                     : has_word(controllers, controller);
         if (is_ours && strlen(path) < PRS_CGROUP_PATH_BYTES) {
-            strcpy(out, path);
+            memcpy(out, path, strlen(path) + 1);
             is_found = true;
         }
     }
@@ -106,7 +106,7 @@ static bool find_version(const char *root, const char *controller, int version,
         return false;
     }
     if (!is_folder(out->folder)) { /* the path is the host's, the mount the container's */
-        strcpy(out->folder, out->topmost);
+        memcpy(out->folder, out->topmost, (size_t)n + 1);
     }
     out->version = version;
     return is_folder(out->folder);
