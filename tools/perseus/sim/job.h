@@ -13,7 +13,7 @@ struct prs_sim_job {
     uint64_t seed;
     uint32_t rounds; /* of a fit */
     const char *fit_on;
-    struct prs_output json, csv, plot, write;
+    struct prs_output json, write;
     struct prs_log log;
 };
 

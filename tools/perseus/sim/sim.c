@@ -120,7 +120,8 @@ static int run(const struct prs_command *command, struct options *options)
     }
     return options->compare ? prs_sim_compare(job)
            : options->fit   ? prs_sim_fit(job)
-                            : prs_command_mistake(command, "nothing to do");
+                            : prs_command_mistake(
+                                  command, "one of --compare, --fit, --presets, --show and --fields");
 }
 
 int prs_tool_sim(int argc, char **argv)
