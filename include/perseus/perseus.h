@@ -191,8 +191,8 @@ enum perseus_status perseus_signal_set_vector(struct perseus_pe *pe, uint64_t *s
                                               const uint64_t *values, size_t count, int target);
 
 /* Local wait on a word of the own heap, with acquire: payload of the signal is readable on return.
- * `out` (may be NULL) gets the value seen. TIMEOUT after timeout_ms; PEER_LOST when the job broke.
- */
+ * `out` (may be NULL) gets the value seen.
+ * Errors: TIMEOUT after timeout_ms; PEER_LOST when the job broke. */
 enum perseus_status perseus_signal_wait_until(struct perseus_pe *pe, const uint64_t *signal,
                                               enum perseus_cmp cmp, uint64_t value,
                                               uint32_t timeout_ms, uint64_t *out);

@@ -48,8 +48,8 @@ bool prs_rounds_arrive(struct prs_rounds *rounds, uint32_t member, uint64_t valu
 {
     uint64_t parity = rounds->begun[member]++ % 2;
     rounds->values[parity][member] = value;
-    /* Release: this member's puts and value, to the leader. Acquire: the leader's, of all others.
-     */
+    /* Release: this member's puts and value, to the leader.
+     * Acquire: the leader's, of all others. */
     return atomic_fetch_add_explicit(&rounds->arrived[parity], 1, memory_order_acq_rel) + 1 ==
            rounds->n;
 }

@@ -279,8 +279,8 @@ static uint32_t handle(struct prs_proxy *proxy, struct prs_source *source,
     }
 }
 
-/* At most `batch` requests; a vector's values belong to it. Returns how many descriptors are done.
- */
+/* At most `batch` requests; a vector's values belong to it.
+ * Returns how many descriptors are done. */
 static uint32_t drain_ring(struct prs_proxy *proxy, struct prs_source *source)
 {
     struct prs_ring *ring = prs_source_ring(source);

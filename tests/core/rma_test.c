@@ -136,8 +136,8 @@ struct caller {
     pthread_t thread;
 };
 
-/* Registers a buffer of its own, puts from it to all, reads back, and unregisters, over and over.
- */
+/* Registers a buffer of its own, puts from it to all, reads back, and unregisters,
+ * over and over. */
 static void *call_often(void *context)
 {
     struct caller *caller = context;

@@ -52,8 +52,8 @@ static void the_ring_works_across_the_wrap_of_turn(void **state)
     }
 }
 
-/* A producer that read tail, and was then overtaken by others and the proxy, sees head beyond it.
- */
+/* A producer that read tail, and was then overtaken by others and the proxy,
+ * sees head beyond it. */
 static void a_stale_tail_does_not_look_full(void **state)
 {
     (void)state;
