@@ -106,7 +106,7 @@ static void give_up(struct prs_orderer *orderer, struct prs_order_peer *peer)
 {
     prs_log(orderer->config.log, PERSEUS_LOG_ERROR,
             "PE %u has not moved for %llu ms: %u operations toward it are given up. See whether it "
-            "is alive and polls, or raise PERSEUS_TIMEOUT_MS",
+            "is alive and polls, or raise PERSEUS_PEER_TIMEOUT_MS",
             peer->rank, (unsigned long long)(orderer->config.timeout_ns / 1000000),
             peer->epochs.open);
     prs_order_peer_fail(orderer, peer, PERSEUS_PEER_LOST);
