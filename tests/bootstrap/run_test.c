@@ -168,6 +168,75 @@ static void pes_get_the_same_signal_and_do_not_hide_it(void **state)
     }
 }
 
+static char state_of(pid_t pid)
+{
+    char path[64], state = '?';
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    if (file != NULL) {
+        assert_int_equal(fscanf(file, "%*d %*s %c", &state), 1);
+        fclose(file);
+    }
+    return state;
+}
+
+static bool comes_to(pid_t pid, bool is_stopped)
+{
+    for (int tries = 0; tries < 1000; tries++) {
+        if ((state_of(pid) == 'T') == is_stopped) {
+            return true;
+        }
+        job_sleep_ms(10);
+    }
+    return false;
+}
+
+/* As with ^Z and fg: a stopped launcher whose PEs run on would be a job that nobody can stop. */
+static void a_stopped_job_stands_still_and_goes_on(void **state)
+{
+    (void)state;
+    struct command command;
+    command_prepare(&command);
+    command_start(&command, prs_tool_run, "run -n 2 -- PE stay DIR default");
+    pid_t pids[] = {command_read_number(&command, "0"), command_read_number(&command, "1"),
+                    command.pid};
+    for (int round = 0; round < 2; round++) {
+        kill(command.pid, SIGTSTP);
+        for (int i = 0; i < 3; i++) {
+            assert_true(comes_to(pids[i], true));
+        }
+        kill(command.pid, SIGCONT);
+        for (int i = 0; i < 3; i++) {
+            assert_true(comes_to(pids[i], false));
+        }
+    }
+    kill(command.pid, SIGSTOP); /* the PEs do not learn of it, and need no more than they had */
+    assert_true(comes_to(command.pid, true));
+    kill(pids[0], SIGSTOP);
+    assert_true(comes_to(pids[0], true));
+    kill(command.pid, SIGCONT);
+    assert_true(comes_to(pids[0], false));
+    kill(command.pid, SIGTERM);
+    assert_int_equal(command_end(&command), 128 + SIGTERM);
+    command_clean(&command);
+}
+
+static void signals_that_end_nothing_are_passed_on(void **state)
+{
+    (void)state;
+    static const int signals[] = {SIGUSR1, SIGUSR2};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        struct command command;
+        command_prepare(&command);
+        command_start(&command, prs_tool_run, "run -n 2 -- PE stay DIR default");
+        command_read_number(&command, "0");
+        command_read_number(&command, "1");
+        kill(command.pid, signals[i]); /* a PE that does not handle it ends by it */
+        assert_int_equal(command_end(&command), 128 + signals[i]);
+        command_clean(&command);
+    }
+}
+
 static void a_second_signal_does_not_wait(void **state)
 {
     (void)state;
@@ -294,6 +363,8 @@ int main(void)
         cmocka_unit_test(programs_that_cannot_start_are_told_once),
         cmocka_unit_test(signals_are_passed_on),
         cmocka_unit_test(pes_get_the_same_signal_and_do_not_hide_it),
+        cmocka_unit_test(a_stopped_job_stands_still_and_goes_on),
+        cmocka_unit_test(signals_that_end_nothing_are_passed_on),
         cmocka_unit_test(a_second_signal_does_not_wait),
         cmocka_unit_test(a_killed_launcher_takes_its_pes_along),
         cmocka_unit_test(the_time_limit_ends_the_job),

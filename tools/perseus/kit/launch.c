@@ -234,10 +234,30 @@ static void advance(struct children *children)
     }
 }
 
-/* The first signal is passed on; the second does not wait any more. */
+/* What a terminal tells its foreground group, which the PEs' groups are not, and what users send
+ * to a job: passed on, and nothing ends. SIGCONT is among it, whatever stopped the launcher. */
+static bool pass_on(const struct children *children, int signal)
+{
+    switch (signal) {
+    case SIGTSTP:
+        signal_all(children, SIGTSTP);
+        raise(SIGSTOP); /* not SIGTSTP, which is blocked to be waited for */
+        return true;
+    case SIGCONT:
+    case SIGWINCH:
+    case SIGUSR1:
+    case SIGUSR2:
+        signal_all(children, signal);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Of those that end the job the first is passed on; the second does not wait any more. */
 static void on_signal(struct children *children, int signal)
 {
-    if (signal == SIGCHLD) {
+    if (signal == SIGCHLD || pass_on(children, signal)) {
         return;
     }
     if (children->stage >= ASKED) {
@@ -254,7 +274,8 @@ static void on_signal(struct children *children, int signal)
 
 static void block_signals(struct children *children)
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD};
+    static const int numbers[] = {SIGINT,  SIGTERM, SIGHUP,   SIGQUIT, SIGCHLD,
+                                  SIGTSTP, SIGCONT, SIGWINCH, SIGUSR1, SIGUSR2};
     sigemptyset(&children->signals);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         sigaddset(&children->signals, numbers[i]);
