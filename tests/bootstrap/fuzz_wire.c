@@ -25,13 +25,18 @@ static void check_header(const struct prs_wire_reader *reader)
 
 static void check_control(const struct prs_wire_reader *reader)
 {
-    unsigned char again[PRS_WIRE_HELLO_BYTES];
-    struct prs_wire_hello hello;
+    unsigned char again[PRS_WIRE_CHALLENGE_BYTES]; /* the largest of the three */
+    struct prs_proof_terms terms;
+    struct prs_proof_challenge challenge;
     struct prs_wire_failed failed;
     if (reader->header.type == PRS_WIRE_HELLO) {
-        prs_wire_get_hello(reader->scratch, &hello);
-        prs_wire_put_hello(&hello, again);
+        prs_wire_get_hello(reader->scratch, &terms);
+        prs_wire_put_hello(&terms, again);
         check(memcmp(again, reader->scratch, PRS_WIRE_HELLO_BYTES) == 0);
+    } else if (reader->header.type == PRS_WIRE_CHALLENGE) {
+        prs_wire_get_challenge(reader->scratch, &challenge);
+        prs_wire_put_challenge(&challenge, again);
+        check(memcmp(again, reader->scratch, PRS_WIRE_CHALLENGE_BYTES) == 0);
     } else if (reader->header.type == PRS_WIRE_FAILED) {
         prs_wire_get_failed(reader->scratch, &failed);
         prs_wire_put_failed(&failed, again);
