@@ -14,7 +14,7 @@
  *
  * Errors: OUT_OF_RANGE for memory that is neither; INVALID_ARGUMENT for a target that there is not;
  * TIMEOUT where a wait passed its deadline, and what it waited for is in *pe.fault
- * (perseus_device_check on the host tells it). What the proxy refuses, the next quiet returns.
+ * (perseus_device_check on the host tells it). What the proxy refuses, every later quiet returns.
  * Nothing waits longer than pe.timeout_ms, or the deadline it was given.
  */
 #ifndef PERSEUS_DEVICE_CUH
@@ -231,7 +231,7 @@ PRS_DEVICE perseus_status prs_device_take_answer(const perseus_device_pe &pe, ui
 }
 
 /* All that this thread submitted, or was synchronized with, is complete: delivered, its sources free.
- * Returns the first error of what this GPU sent since the last quiet. */
+ * Returns the first error of any PE, and from then on always. */
 PRS_DEVICE perseus_status perseus_quiet(const perseus_device_pe &pe)
 {
     uint32_t slot = 0, use = 0;

@@ -223,8 +223,13 @@ enum perseus_status perseus_atomic_fetch(struct perseus_pe *pe, uint64_t *symmet
 enum perseus_status perseus_fence(struct perseus_pe *pe);
 /* The same for one target PE only: cheaper in drain-peer. */
 enum perseus_status perseus_fence_pe(struct perseus_pe *pe, int target);
-/* Everything submitted before is complete: delivered and visible, sources reusable, gets landed. */
+/* Everything submitted before is complete: delivered and visible, sources reusable, gets landed. An
+ * error, if something toward any PE was lost; it stays, since nobody knows which threads have been
+ * told. */
 enum perseus_status perseus_quiet(struct perseus_pe *pe);
+/* The same of what was submitted toward one target PE: whoever goes on with the others after a loss
+ * asks them one by one. */
+enum perseus_status perseus_quiet_pe(struct perseus_pe *pe, int target);
 /* Collective. Includes quiet. */
 enum perseus_status perseus_barrier_all(struct perseus_pe *pe);
 

@@ -27,6 +27,15 @@ PRS_PUBLIC enum perseus_status perseus_quiet(struct perseus_pe *pe)
     return prs_submit_quiet(pe, PRS_DESC_ALL_PEERS, "quiet");
 }
 
+PRS_PUBLIC enum perseus_status perseus_quiet_pe(struct perseus_pe *pe, int target)
+{
+    enum perseus_status status = prs_check_target(pe, target, NULL);
+    if (status != PERSEUS_OK || prs_local_heap(pe, target) != NULL) {
+        return status;
+    }
+    return prs_submit_quiet(pe, (uint32_t)target, "quiet");
+}
+
 /* Waits for `epoch` in this round's word, which `source` alone writes. */
 static enum perseus_status await_round(struct perseus_pe *pe, struct prs_wait *wait, uint32_t round,
                                        uint64_t epoch, int source)

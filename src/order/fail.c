@@ -62,11 +62,10 @@ void prs_order_peer_fail(struct prs_orderer *orderer, struct prs_order_peer *pee
 void prs_orderer_refuse(struct prs_orderer *orderer, uint32_t rank, enum perseus_status why)
 {
     struct prs_order_peer *peer;
-    if (rank >= orderer->config.n_peers) {
-        orderer->status = orderer->status == PERSEUS_OK ? why : orderer->status;
-    } else if (prs_order_peer_get(orderer, rank, &peer) == PERSEUS_OK) {
+    if (rank < orderer->config.n_peers && prs_order_peer_get(orderer, rank, &peer) == PERSEUS_OK) {
         prs_order_peer_fail(orderer, peer, why);
     }
+    orderer->status = orderer->status == PERSEUS_OK ? why : orderer->status;
 }
 
 /* ---- the deadline ---- */

@@ -161,7 +161,7 @@ void prs_window_remote_close(struct prs_window_remote *remote); /* NULL allowed 
 enum perseus_status prs_orderer_submit(struct prs_orderer *orderer,
                                        const struct prs_request *request);
 /* A request to `peer` was refused before it got here: fails the peer, as submit does. A rank that
- * no PE has: every later quiet of all peers returns `why`. */
+ * no PE has, or ALL_PEERS where it is not known: every later quiet of all peers returns `why`. */
 void prs_orderer_refuse(struct prs_orderer *orderer, uint32_t peer, enum perseus_status why);
 /* What was submitted to `peer` (or all) before is delivered before what is submitted after. O(1).
  * OK toward a failed peer: what is submitted behind it says so. */

@@ -47,9 +47,18 @@ void prs_proxy_destroy(struct prs_proxy *proxy)
     free(proxy);
 }
 
+/* Ends a request that was refused. The orderer keeps the error, for every quiet that covers it, and
+ * lets nothing through to that PE that was to come behind; whoever holds the ticket hears it now. */
+static void refuse(struct prs_proxy *proxy, struct prs_source *source, uint32_t peer,
+                   uint32_t ticket, enum perseus_status status)
+{
+    prs_orderer_refuse(proxy->config.orderer, peer, status);
+    prs_source_settle(source, ticket, status);
+}
+
 /* Whether the orderer's answer moves the head on; AGAIN holds it. */
-static bool accepted(struct prs_proxy *proxy, struct prs_source *source, uint32_t ticket,
-                     enum perseus_status status)
+static bool accepted(struct prs_proxy *proxy, struct prs_source *source,
+                     const struct prs_desc *desc, enum perseus_status status)
 {
     if (status == PERSEUS_AGAIN) {
         prs_source_place(source)->held = true;
@@ -58,7 +67,7 @@ static bool accepted(struct prs_proxy *proxy, struct prs_source *source, uint32_
     if (status == PERSEUS_OK) {
         proxy->flush_due = true;
     } else {
-        prs_source_settle(source, ticket, status);
+        refuse(proxy, source, desc->peer, desc->ticket, status);
     }
     return true;
 }
@@ -145,10 +154,7 @@ static bool submit(struct prs_proxy *proxy, struct prs_source *source, const str
     if (status == PERSEUS_OK) {
         status = proxy->config.remote(proxy->config.context, desc->peer, &request.remote);
     }
-    if (status != PERSEUS_OK) {
-        /* What was to come behind it must not get through without it. */
-        prs_orderer_refuse(proxy->config.orderer, desc->peer, status);
-    } else {
+    if (status == PERSEUS_OK) {
         request.token = prs_source_token(source, desc->ticket);
         request.signal_remote = desc->kind == PRS_DESC_PUT_SIGNAL ? request.remote : NULL;
         status = prs_orderer_submit(proxy->config.orderer, &request);
@@ -156,31 +162,28 @@ static bool submit(struct prs_proxy *proxy, struct prs_source *source, const str
             prs_source_taken(source, desc->ticket);
         }
     }
-    return accepted(proxy, source, desc->ticket, status);
+    return accepted(proxy, source, desc, status);
 }
 
 static bool handle_fence(struct prs_proxy *proxy, struct prs_source *source,
                          const struct prs_desc *desc)
 {
     enum perseus_status status = prs_orderer_fence(proxy->config.orderer, desc->peer);
-    if (status == PERSEUS_OK && desc->ticket != PRS_DESC_NO_TICKET) {
-        /* the orderer has no token for it */
-        prs_source_settle(source, desc->ticket, PERSEUS_OK);
+    if (status == PERSEUS_OK) {
+        prs_source_settle(source, desc->ticket, PERSEUS_OK); /* the orderer has no token for it */
     }
-    return accepted(proxy, source, desc->ticket, status);
+    return accepted(proxy, source, desc, status);
 }
 
 static bool handle_quiet(struct prs_proxy *proxy, struct prs_source *source,
                          const struct prs_desc *desc)
 {
-    /* Before the orderer has the token: it may complete it at once. */
-    prs_source_tell(source, desc->ticket);
     enum perseus_status status = prs_orderer_quiet(proxy->config.orderer, desc->peer,
                                                    prs_source_token(source, desc->ticket));
     if (status == PERSEUS_OK) {
         prs_source_taken(source, desc->ticket);
     }
-    return accepted(proxy, source, desc->ticket, status);
+    return accepted(proxy, source, desc, status);
 }
 
 /* Gathers the values behind the vector at `index`. *out_length: descriptors it is made of, 0 if
@@ -221,9 +224,10 @@ static enum perseus_status gather(struct prs_proxy *proxy, const struct prs_ring
 }
 
 /* Ends a descriptor that cannot become a request. Values behind it have lost their vector. */
-static uint32_t reject(struct prs_source *source, uint32_t ticket, enum perseus_status status)
+static uint32_t reject(struct prs_proxy *proxy, struct prs_source *source, uint32_t peer,
+                       uint32_t ticket, enum perseus_status status)
 {
-    prs_source_settle(source, ticket, status);
+    refuse(proxy, source, peer, ticket, status);
     prs_source_place(source)->skips_values = true;
     return 1;
 }
@@ -234,8 +238,7 @@ static uint32_t handle_vector(struct prs_proxy *proxy, struct prs_source *source
     uint32_t length = 0;
     enum perseus_status status = gather(proxy, prs_source_ring(source), desc, index, &length);
     if (status != PERSEUS_OK) {
-        prs_orderer_refuse(proxy->config.orderer, desc->peer, status);
-        return reject(source, desc->ticket, status);
+        return reject(proxy, source, desc->peer, desc->ticket, status);
     }
     return length > 0 && submit(proxy, source, desc) ? length : 0;
 }
@@ -245,7 +248,7 @@ static uint32_t stray_values(struct prs_proxy *proxy, struct prs_source *source)
     if (prs_source_place(source)->skips_values) {
         return 1;
     }
-    return reject(source, PRS_DESC_NO_TICKET,
+    return reject(proxy, source, PRS_DESC_ALL_PEERS, PRS_DESC_NO_TICKET,
                   prs_fail(proxy->config.log, PERSEUS_INVALID_ARGUMENT,
                            "signal values came without their vector; their producer "
                            "must push both in one call"));
@@ -260,8 +263,7 @@ static uint32_t handle(struct prs_proxy *proxy, struct prs_source *source,
     }
     prs_source_place(source)->skips_values = false;
     if (!prs_source_ticket_valid(source, desc->ticket)) {
-        prs_orderer_refuse(proxy->config.orderer, desc->peer, PERSEUS_INVALID_ARGUMENT);
-        return reject(source, PRS_DESC_NO_TICKET,
+        return reject(proxy, source, desc->peer, PRS_DESC_NO_TICKET,
                       prs_fail(proxy->config.log, PERSEUS_INVALID_ARGUMENT,
                                "a request of kind %u to PE %u has ticket %u, which does not "
                                "exist; its producer writes malformed descriptors",

@@ -30,8 +30,8 @@ struct prs_proxy_config {
 enum perseus_status prs_proxy_create(const struct prs_proxy_config *config, struct prs_proxy **out);
 void prs_proxy_destroy(struct prs_proxy *proxy); /* NULL allowed */
 
-/* *out_did: whether anything moved. An error other than of a single request (which its ticket, or
- * the next quiet, reports) means the endpoint is broken. */
+/* *out_did: whether anything moved. An error other than of a single request (which its ticket, and
+ * every quiet that covers it, reports) means the endpoint is broken. */
 enum perseus_status prs_proxy_step(struct prs_proxy *proxy, bool *out_did);
 
 /* The stepping thread, after a step that did nothing: whether no descriptor waits that another step

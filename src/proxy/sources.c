@@ -18,8 +18,7 @@ struct prs_source {
     struct prs_ring *ring, own_view;
     struct prs_tickets *tickets; /* or answers */
     struct prs_answers *answers;
-    uint64_t open;                   /* tickets with the orderer */
-    enum perseus_status first_error; /* of requests without a ticket, for the next quiet's */
+    uint64_t open; /* tickets with the orderer */
     struct prs_source_place place;
 };
 
@@ -62,7 +61,6 @@ enum perseus_status prs_sources_add(struct prs_sources *sources, const struct pr
         source->ring = &source->own_view;
         source->answers = answers;
         source->open = 0;
-        source->first_error = PERSEUS_OK;
         source->place = (struct prs_source_place){.held = false};
         /* Release: with prs_source_at. */
         atomic_store_explicit(&source->state, LIVE, memory_order_release);
@@ -155,22 +153,7 @@ void prs_source_settle(struct prs_source *source, uint32_t ticket, enum perseus_
 {
     if (ticket != PRS_DESC_NO_TICKET) {
         complete(source, ticket, status, 0);
-    } else if (source->first_error == PERSEUS_OK) {
-        source->first_error = status;
     }
-}
-
-void prs_source_tell(struct prs_source *source, uint32_t ticket)
-{
-    if (ticket == PRS_DESC_NO_TICKET) {
-        return;
-    }
-    if (source->tickets != NULL) {
-        prs_ticket_note_error(source->tickets, ticket, source->first_error);
-    } else {
-        prs_answer_note_error(source->answers, ticket, source->first_error);
-    }
-    source->first_error = PERSEUS_OK;
 }
 
 struct prs_source_place *prs_source_place(struct prs_source *source)

@@ -49,10 +49,8 @@ bool prs_source_ticket_valid(const struct prs_source *source, uint32_t ticket);
 uint32_t prs_source_token(const struct prs_source *source, uint32_t ticket);
 /* The orderer has taken a request with this ticket: it will complete it. */
 void prs_source_taken(struct prs_source *source, uint32_t ticket);
-/* A request ended before the orderer took it. Without a ticket, the next quiet with one tells. */
+/* A request ended before the orderer took it. */
 void prs_source_settle(struct prs_source *source, uint32_t ticket, enum perseus_status status);
-/* Before the orderer has the quiet of this ticket: hands it what settle kept. */
-void prs_source_tell(struct prs_source *source, uint32_t ticket);
 
 /* What the proxy remembers of a source between two steps. */
 struct prs_source_place {

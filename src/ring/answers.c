@@ -6,7 +6,6 @@
 struct prs_answers {
     struct prs_answer *slots;
     uint32_t count;
-    enum perseus_status noted[]; /* for the next answer in the slot */
 };
 
 enum perseus_status prs_answers_create(struct prs_answer *slots, uint32_t count,
@@ -15,14 +14,12 @@ enum perseus_status prs_answers_create(struct prs_answer *slots, uint32_t count,
     if (count == 0 || count > PRS_ANSWERS_MAX) {
         return PERSEUS_INVALID_ARGUMENT;
     }
-    struct prs_answers *answers = calloc(1, sizeof *answers + count * sizeof answers->noted[0]);
+    struct prs_answers *answers = malloc(sizeof *answers);
     if (answers == NULL) {
         return PERSEUS_OUT_OF_MEMORY;
     }
-    answers->slots = slots;
-    answers->count = count;
+    *answers = (struct prs_answers){.slots = slots, .count = count};
     for (uint32_t i = 0; i < count; i++) {
-        answers->noted[i] = PERSEUS_OK;
         slots[i] = (struct prs_answer){.ticket = PRS_DESC_NO_TICKET};
     }
     *out = answers;
@@ -39,23 +36,12 @@ bool prs_answers_valid(const struct prs_answers *answers, uint32_t ticket)
     return ticket < PRS_DESC_TICKET_END && prs_answer_slot(ticket) < answers->count;
 }
 
-void prs_answer_note_error(struct prs_answers *answers, uint32_t ticket, enum perseus_status status)
-{
-    enum perseus_status *noted = &answers->noted[prs_answer_slot(ticket)];
-    if (*noted == PERSEUS_OK) {
-        *noted = status;
-    }
-}
-
 void prs_answer_give(struct prs_answers *answers, uint32_t ticket, enum perseus_status status,
                      uint64_t result)
 {
-    uint32_t slot = prs_answer_slot(ticket);
-    struct prs_answer *answer = &answers->slots[slot];
-    prs_answer_note_error(answers, ticket, status);
-    answer->status = answers->noted[slot];
+    struct prs_answer *answer = &answers->slots[prs_answer_slot(ticket)];
+    answer->status = status;
     answer->result = result;
-    answers->noted[slot] = PERSEUS_OK;
     /* Release: with the acquire of the producer that waits for its ticket (perseus/device.cuh). */
     __atomic_store_n(&answer->ticket, ticket, __ATOMIC_RELEASE);
 }

@@ -24,9 +24,6 @@ void prs_answers_destroy(struct prs_answers *answers); /* NULL allowed */
 
 /* The proxy alone calls these. */
 bool prs_answers_valid(const struct prs_answers *answers, uint32_t ticket);
-/* An error known already: the answer reports the first such error instead of its own status. */
-void prs_answer_note_error(struct prs_answers *answers, uint32_t ticket,
-                           enum perseus_status status);
 void prs_answer_give(struct prs_answers *answers, uint32_t ticket, enum perseus_status status,
                      uint64_t result);
 

@@ -19,7 +19,7 @@ enum prs_ticket_state { PRS_TICKET_FREE, PRS_TICKET_TAKEN, PRS_TICKET_DONE, PRS_
 struct prs_ticket {
     _Alignas(PRS_TICKET_LINE) _Atomic uint32_t state;
     _Atomic uint32_t next;      /* in the free list */
-    enum perseus_status status; /* OK when taken; then the proxy's until DONE, then the taker's */
+    enum perseus_status status; /* the proxy's until DONE, then the taker's */
     uint64_t result;
 };
 
@@ -93,10 +93,8 @@ enum perseus_status prs_ticket_take(struct prs_tickets *tickets, uint32_t *out)
         next = atomic_load_explicit(&tickets->tickets[index].next, memory_order_relaxed);
     } while (!atomic_compare_exchange_weak_explicit(&tickets->top, &top, top_with(top, next),
                                                     memory_order_acquire, memory_order_acquire));
-    struct prs_ticket *ticket = &tickets->tickets[index];
-    ticket->status = PERSEUS_OK;
     /* Release: with pending_ticket. */
-    atomic_store_explicit(&ticket->state, PRS_TICKET_TAKEN, memory_order_release);
+    atomic_store_explicit(&tickets->tickets[index].state, PRS_TICKET_TAKEN, memory_order_release);
     *out = index;
     return PERSEUS_OK;
 }
@@ -148,14 +146,6 @@ static struct prs_ticket *pending_ticket(struct prs_tickets *tickets, uint32_t i
     return state == PRS_TICKET_TAKEN || state == PRS_TICKET_ABANDONED ? ticket : NULL;
 }
 
-void prs_ticket_note_error(struct prs_tickets *tickets, uint32_t index, enum perseus_status status)
-{
-    struct prs_ticket *ticket = pending_ticket(tickets, index);
-    if (ticket != NULL && ticket->status == PERSEUS_OK) {
-        ticket->status = status;
-    }
-}
-
 void prs_ticket_complete(struct prs_tickets *tickets, uint32_t index, enum perseus_status status,
                          uint64_t result)
 {
@@ -163,7 +153,7 @@ void prs_ticket_complete(struct prs_tickets *tickets, uint32_t index, enum perse
     if (ticket == NULL) {
         return;
     }
-    prs_ticket_note_error(tickets, index, status);
+    ticket->status = status;
     ticket->result = result;
     uint32_t state = PRS_TICKET_TAKEN;
     /* Release: with prs_ticket_poll and the failing exchange of prs_ticket_abandon. Relaxed on

@@ -31,10 +31,6 @@ bool prs_ticket_poll(struct prs_tickets *tickets, uint32_t ticket, enum perseus_
 void prs_ticket_abandon(struct prs_tickets *tickets, uint32_t ticket);
 /* The taker, when the descriptor was never pushed. */
 void prs_ticket_give_back(struct prs_tickets *tickets, uint32_t ticket);
-/* The proxy, before it completes the ticket: an error known already. The completion reports the
- * first such error instead of its own status. */
-void prs_ticket_note_error(struct prs_tickets *tickets, uint32_t ticket,
-                           enum perseus_status status);
 /* The proxy, once per taken ticket. A number that no taker holds is ignored: a descriptor can carry
  * any. */
 void prs_ticket_complete(struct prs_tickets *tickets, uint32_t ticket, enum perseus_status status,

@@ -83,6 +83,8 @@ static void flag_behind_fence(struct pes *job, struct perseus_pe *pe, void *cont
         CHECK_OK(perseus_barrier_all(pe));
     }
     CHECK_STATUS(perseus_fence_pe(pe, job->size), PERSEUS_INVALID_ARGUMENT);
+    CHECK_STATUS(perseus_quiet_pe(pe, job->size), PERSEUS_INVALID_ARGUMENT);
+    CHECK_STATUS(perseus_quiet_pe(pe, -1), PERSEUS_INVALID_ARGUMENT);
 }
 
 static void test_fence(void **state)

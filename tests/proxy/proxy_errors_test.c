@@ -69,27 +69,25 @@ static void malformed_descriptors_fail_their_ticket_once(void **state)
     rig_destroy(rig);
 }
 
-static void without_a_ticket_the_next_quiet_tells(void **state)
+/* The orderer tells every quiet that covers it: the proxy keeps nothing. */
+static void without_a_ticket_the_orderer_keeps_the_error(void **state)
 {
     (void)state;
-    for (int at_once = 0; at_once < 2; at_once++) {
-        struct rig *rig = rig_create(16, 0);
-        rig->orderer->completes_at_once = at_once;
-        for (uint32_t i = 0; i < N_MALFORMED; i++) {
-            struct prs_desc desc = malformed[i];
-            desc.ticket = NO_TICKET;
-            uint32_t unheard = NO_TICKET, first = rig_ticket(rig), second = rig_ticket(rig);
-            rig_push(rig, desc);
-            rig_push(rig, quiet(unheard)); /* nobody listens: it takes nothing away */
-            rig_push(rig, quiet(first));
-            rig_push(rig, quiet(second));
-            rig_step(rig);
-            assert_int_equal(rig_status(rig, first), PERSEUS_INVALID_ARGUMENT);
-            assert_int_equal(rig_status(rig, second), PERSEUS_OK);
-            assert_int_equal(rig->errors_logged, i + 1);
-        }
-        rig_destroy(rig);
+    struct rig *rig = rig_create(16, 0);
+    for (uint32_t i = 0; i < N_MALFORMED; i++) {
+        struct prs_desc desc = malformed[i];
+        desc.ticket = NO_TICKET;
+        uint32_t end = rig_ticket(rig);
+        rig_push(rig, desc);
+        rig_push(rig, quiet(end));
+        rig_step(rig);
+        assert_int_equal(rig->orderer->refusals, i + 1);
+        assert_int_equal(rig->orderer->refused_peer, desc.peer);
+        assert_int_equal(rig->orderer->refusal, PERSEUS_INVALID_ARGUMENT);
+        assert_int_equal(rig->errors_logged, i + 1);
+        assert_int_equal(rig_status(rig, end), PERSEUS_OK); /* as the orderer said */
     }
+    rig_destroy(rig);
 }
 
 static void a_ticket_that_does_not_exist_is_malformed(void **state)
@@ -105,7 +103,9 @@ static void a_ticket_that_does_not_exist_is_malformed(void **state)
     rig_step(rig);
     assert_int_equal(rig->orderer->n_calls, 1);
     assert_int_equal(rig->errors_logged, 3);
-    assert_int_equal(rig_status(rig, end), PERSEUS_INVALID_ARGUMENT);
+    assert_int_equal(rig->orderer->refusals, 3);
+    assert_int_equal(rig->orderer->refused_peer, 1);
+    assert_int_equal(rig_status(rig, end), PERSEUS_OK);
     rig_destroy(rig);
 }
 
@@ -127,7 +127,10 @@ static void values_without_a_vector_are_dropped_and_told_once_a_run(void **state
     assert_int_equal(rig->errors_logged, 2);
     assert_int_equal(rig->orderer->n_calls, 2);
     assert_false(prs_ticket_poll(rig->tickets, zero, NULL, NULL));
-    assert_int_equal(rig_status(rig, end), PERSEUS_INVALID_ARGUMENT);
+    /* Whose they were, nobody knows: every quiet of all PEs tells. */
+    assert_int_equal(rig->orderer->refusals, 2);
+    assert_int_equal(rig->orderer->refused_peer, PRS_DESC_ALL_PEERS);
+    assert_int_equal(rig_status(rig, end), PERSEUS_OK);
     rig_destroy(rig);
 }
 
@@ -218,35 +221,31 @@ static void what_the_orderer_refuses_is_told_and_not_logged_again(void **state)
     rig_step(rig);
     assert_int_equal(rig_status(rig, put), PERSEUS_PEER_LOST);
     assert_int_equal(rig_status(rig, fence), PERSEUS_LIMIT);
-    assert_int_equal(rig_status(rig, end), PERSEUS_LIMIT); /* the first, and that of the fence */
+    assert_int_equal(rig->orderer->refusals, 4); /* the fences' too, which it does not know yet */
+    assert_int_equal(rig_status(rig, end), PERSEUS_OK);
     assert_int_equal(rig->orderer->n_calls, 2);
     assert_int_equal(rig->errors_logged, 0); /* the orderer saw it first and logs it */
     rig_destroy(rig);
 }
 
-static void a_quiet_keeps_the_error_through_again_and_its_own_failure(void **state)
+static void a_quiet_waits_through_again_and_tells_what_the_orderer_says(void **state)
 {
     (void)state;
     struct rig *rig = rig_create(16, 0);
-    uint32_t first = rig_ticket(rig), second = rig_ticket(rig), third = rig_ticket(rig);
-    rig->orderer->answer[4] = PERSEUS_PEER_LOST;
+    uint32_t first = rig_ticket(rig), second = rig_ticket(rig);
     rig->orderer->quiet_answer = PERSEUS_AGAIN;
-    rig_push(rig, put_to(4, NO_TICKET));
     rig_push(rig, quiet(first));
     rig_step(rig);
     rig_step(rig);
     assert_false(prs_ticket_poll(rig->tickets, first, NULL, NULL));
     rig->orderer->quiet_answer = PERSEUS_LIMIT;
     rig_step(rig);
-    assert_int_equal(rig_status(rig, first), PERSEUS_PEER_LOST);
-    rig_push(rig, quiet(second));
-    rig_step(rig);
-    assert_int_equal(rig_status(rig, second), PERSEUS_LIMIT); /* only its own now */
+    assert_int_equal(rig_status(rig, first), PERSEUS_LIMIT);
     rig->orderer->quiet_answer = PERSEUS_OK;
     rig->orderer->completion = PERSEUS_IO;
-    rig_push(rig, quiet(third));
+    rig_push(rig, quiet(second));
     rig_step(rig);
-    assert_int_equal(rig_status(rig, third), PERSEUS_IO); /* the orderer's own */
+    assert_int_equal(rig_status(rig, second), PERSEUS_IO);
     rig_destroy(rig);
 }
 
@@ -283,14 +282,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(malformed_descriptors_fail_their_ticket_once),
-        cmocka_unit_test(without_a_ticket_the_next_quiet_tells),
+        cmocka_unit_test(without_a_ticket_the_orderer_keeps_the_error),
         cmocka_unit_test(a_ticket_that_does_not_exist_is_malformed),
         cmocka_unit_test(values_without_a_vector_are_dropped_and_told_once_a_run),
         cmocka_unit_test(values_of_a_malformed_vector_go_with_it),
         cmocka_unit_test(values_that_do_not_add_up_are_refused),
         cmocka_unit_test(a_vector_that_the_ring_cannot_hold_is_refused),
         cmocka_unit_test(what_the_orderer_refuses_is_told_and_not_logged_again),
-        cmocka_unit_test(a_quiet_keeps_the_error_through_again_and_its_own_failure),
+        cmocka_unit_test(a_quiet_waits_through_again_and_tells_what_the_orderer_says),
         cmocka_unit_test(a_broken_endpoint_ends_the_step_with_its_error),
         cmocka_unit_test(a_proxy_without_its_parts_is_refused),
     };

@@ -57,27 +57,11 @@ static void every_use_of_a_slot_has_its_own_ticket(void **state)
     prs_answers_destroy(answers);
 }
 
-static void the_first_noted_error_is_told_once(void **state)
-{
-    (void)state;
-    struct prs_answer slots[SLOTS];
-    struct prs_answers *answers = answers_of(slots);
-    prs_answer_note_error(answers, 1, PERSEUS_OK);
-    prs_answer_note_error(answers, 1, PERSEUS_PEER_LOST);
-    prs_answer_note_error(answers, 1, PERSEUS_IO);
-    prs_answer_give(answers, 1, PERSEUS_OK, 0);
-    assert_int_equal(slots[1].status, PERSEUS_PEER_LOST);
-    prs_answer_give(answers, prs_answer_ticket(1, 1), PERSEUS_OK, 0);
-    assert_int_equal(slots[1].status, PERSEUS_OK);
-    prs_answers_destroy(answers);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(create_refuses_what_no_ticket_can_name),
         cmocka_unit_test(every_use_of_a_slot_has_its_own_ticket),
-        cmocka_unit_test(the_first_noted_error_is_told_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -104,7 +104,6 @@ static void numbers_that_nobody_holds_are_ignored(void **state)
     struct prs_tickets *tickets = tickets_of(2);
     prs_ticket_complete(tickets, 2, PERSEUS_OK, 0);
     prs_ticket_complete(tickets, UINT32_MAX, PERSEUS_OK, 0);
-    prs_ticket_note_error(tickets, 2, PERSEUS_IO);
     prs_ticket_complete(tickets, 0, PERSEUS_OK, 0); /* free */
     uint32_t ticket = take(tickets);
     prs_ticket_complete(tickets, ticket, PERSEUS_OK, 1);
@@ -115,25 +114,6 @@ static void numbers_that_nobody_holds_are_ignored(void **state)
     assert_int_equal(status, PERSEUS_OK);
     assert_int_equal(result, 1);
     assert_free(tickets, 2);
-    prs_tickets_destroy(tickets);
-}
-
-static void the_first_error_noted_is_reported_to_this_taker_only(void **state)
-{
-    (void)state;
-    struct prs_tickets *tickets = tickets_of(1);
-    enum perseus_status status = PERSEUS_INTERNAL;
-    uint32_t ticket = take(tickets);
-    prs_ticket_note_error(tickets, ticket, PERSEUS_OK);
-    prs_ticket_note_error(tickets, ticket, PERSEUS_PEER_LOST);
-    prs_ticket_note_error(tickets, ticket, PERSEUS_LIMIT);
-    prs_ticket_complete(tickets, ticket, PERSEUS_IO, 0);
-    assert_true(prs_ticket_poll(tickets, ticket, &status, NULL));
-    assert_int_equal(status, PERSEUS_PEER_LOST);
-    ticket = take(tickets);
-    prs_ticket_complete(tickets, ticket, PERSEUS_OK, 0);
-    assert_true(prs_ticket_poll(tickets, ticket, &status, NULL));
-    assert_int_equal(status, PERSEUS_OK);
     prs_tickets_destroy(tickets);
 }
 
@@ -331,7 +311,6 @@ int main(void)
         cmocka_unit_test(a_completed_ticket_tells_once_and_is_free),
         cmocka_unit_test(every_way_back_frees_once),
         cmocka_unit_test(numbers_that_nobody_holds_are_ignored),
-        cmocka_unit_test(the_first_error_noted_is_reported_to_this_taker_only),
         cmocka_unit_test(cancel_completes_what_is_taken),
         cmocka_unit_test(takers_race_with_completions),
         cmocka_unit_test(no_ticket_is_taken_twice),
