@@ -133,7 +133,7 @@ struct prs_orderer {
     uint32_t quiets_count;
     enum perseus_status status; /* of the first peer that failed; quiets of all peers tell it */
     struct prs_pools pools;
-    uint64_t now_ns;              /* as of this step; only while a peer is watched */
+    uint64_t now_ns, looked_ns;   /* of the watch: its own time, and the clock's at the last look */
     uint64_t strangers;           /* immediates refused so far */
     bool submitted;               /* something, since the last step */
     struct prs_counters counters; /* what belongs to no single peer */

@@ -2,7 +2,8 @@
 /* fail.c: how a peer fails, and how long it may owe something without moving. */
 #include "order/engine.h"
 
-#define LOOKS_A_STEP 8u
+#define LOOKS_A_STEP     8u
+#define LOOKS_TO_GIVE_UP 16u
 
 enum perseus_status prs_order_peer_check(const struct prs_order_peer *peer)
 {
@@ -70,6 +71,18 @@ void prs_orderer_refuse(struct prs_orderer *orderer, uint32_t rank, enum perseus
 
 /* ---- the deadline ---- */
 
+/* A peer is held to the time in which this PE looked: one that was stopped, stood in a debugger or
+ * slept with its host has seen nothing of what came meanwhile. So the clock goes on by at most a
+ * share of the deadline between two looks. */
+void prs_order_watch_clock(struct prs_orderer *orderer)
+{
+    uint64_t now_ns = prs_clock_now_ns(&orderer->config.clock);
+    uint64_t step_ns = now_ns - orderer->looked_ns;
+    uint64_t most_ns = orderer->config.timeout_ns / LOOKS_TO_GIVE_UP;
+    orderer->looked_ns = now_ns;
+    orderer->now_ns += step_ns < most_ns ? step_ns : most_ns;
+}
+
 static bool owes(const struct prs_orderer *orderer, const struct prs_order_peer *peer)
 {
     const struct prs_mail_in *in = orderer->mail_in[peer->rank];
@@ -93,11 +106,14 @@ static void append_watched(struct prs_orderer *orderer, struct prs_order_peer *p
 
 void prs_order_peer_watch(struct prs_orderer *orderer, struct prs_order_peer *peer)
 {
-    if (!peer->watch_listed && orderer->config.timeout_ns > 0) {
-        orderer->now_ns = prs_clock_now_ns(&orderer->config.clock);
-        peer->moved_ns = orderer->now_ns;
-        append_watched(orderer, peer);
+    if (peer->watch_listed || orderer->config.timeout_ns == 0) {
+        return;
     }
+    if (orderer->watched.first == NULL) {
+        orderer->looked_ns = prs_clock_now_ns(&orderer->config.clock); /* nobody looked till now */
+    }
+    peer->moved_ns = orderer->now_ns;
+    append_watched(orderer, peer);
 }
 
 /* Everything of it is told now; the fabric may still have it. */

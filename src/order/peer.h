@@ -87,6 +87,8 @@ void prs_order_peer_fail(struct prs_orderer *orderer, struct prs_order_peer *pee
                          enum perseus_status why);
 /* Something came back from this peer, or went to it for the first time. */
 void prs_order_peer_watch(struct prs_orderer *orderer, struct prs_order_peer *peer);
+/* The time of this look, before it polls; only while a peer is watched. */
+void prs_order_watch_clock(struct prs_orderer *orderer);
 /* Gives up the peer that has not moved for longest, if that is too long. */
 bool prs_order_watch(struct prs_orderer *orderer);
 

@@ -90,7 +90,7 @@ enum perseus_status prs_orderer_progress(struct prs_orderer *orderer, uint32_t b
 {
     bool did = false;
     if (orderer->watched.first != NULL) {
-        orderer->now_ns = prs_clock_now_ns(&orderer->config.clock);
+        prs_order_watch_clock(orderer);
     }
     enum perseus_status status = poll_events(orderer, budget, &did);
     if (status != PERSEUS_OK) {

@@ -26,6 +26,16 @@ static void answer(struct bench *bench, uint32_t peer, uint64_t acked, uint32_t 
     bench_progress(bench);
 }
 
+/* Time goes by, and this PE looks meanwhile. */
+static void pass(struct bench *bench, uint64_t ns)
+{
+    const uint64_t step = TIMEOUT_NS / 16;
+    for (uint64_t left = ns; left > 0; left -= left < step ? left : step) {
+        bench->fake->now_ns += left < step ? left : step;
+        bench_progress(bench);
+    }
+}
+
 /* ---- refused operations ---- */
 
 static void check_poisoned(struct bench *bench, uint32_t peer, enum perseus_status status)
@@ -180,11 +190,9 @@ static void test_a_silent_peer_is_lost_within_the_deadline(void **state)
         bench_progress(&bench);
         assert_int_equal(prs_orderer_quiet(bench.orderer, ALL, 1), PERSEUS_OK);
         assert_int_equal(prs_orderer_fence(bench.orderer, ALL), PERSEUS_OK);
-        bench.fake->now_ns += TIMEOUT_NS - 1;
-        bench_progress(&bench);
+        pass(&bench, TIMEOUT_NS - 1);
         assert_false(bench.done[1]);
-        bench.fake->now_ns += 1;
-        bench_progress(&bench);
+        pass(&bench, 1);
         assert_true(bench.done[1]);
         assert_int_equal(bench.status[1], PERSEUS_PEER_LOST);
         assert_int_equal(bench_put(&bench, 2), PERSEUS_OK); /* no drain holds the channel */
@@ -201,15 +209,14 @@ static void test_an_operation_that_never_returns_is_told_within_the_deadline(voi
     bench_init_sized(&bench, PERSEUS_ORDERING_FIFO,
                      &(struct bench_sizes){.timeout_ns = TIMEOUT_NS});
     assert_int_equal(bench_put_token(&bench, 1, 1), PERSEUS_OK);
-    bench.fake->now_ns += TIMEOUT_NS / 2;
+    pass(&bench, TIMEOUT_NS / 2);
     assert_int_equal(bench_put_token(&bench, 2, 2), PERSEUS_OK);
-    bench.fake->now_ns += TIMEOUT_NS / 2;
-    bench_progress(&bench);
+    pass(&bench, TIMEOUT_NS / 2);
     assert_true(bench.done[1]);
     assert_int_equal(bench.status[1], PERSEUS_PEER_LOST);
     assert_false(bench.done[2]);
     for (int i = 0; i < 3; i++) { /* whoever moves is not lost, however long it takes */
-        bench.fake->now_ns += TIMEOUT_NS / 2;
+        pass(&bench, TIMEOUT_NS / 2 - 1);
         assert_int_equal(bench_put(&bench, 2), PERSEUS_OK);
         fake_complete(bench.fake, bench_posts(&bench) - 1, PERSEUS_OK);
         bench_progress(&bench);
@@ -220,6 +227,35 @@ static void test_an_operation_that_never_returns_is_told_within_the_deadline(voi
     assert_int_equal(bench.status[2], PERSEUS_OK);
     assert_true(prs_orderer_is_idle(bench.orderer));
     bench_finish(&bench);
+}
+
+/* ^Z, a debugger, a laptop that sleeps: a PE that did not look for longer than the deadline has missed
+ * what its peers sent meanwhile, and gives nobody up for it, however often that happens. */
+static void test_time_in_which_nobody_looked_does_not_count(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < MODES; i++) {
+        struct bench bench;
+        bench_init_sized(&bench, every_mode[i], &(struct bench_sizes){.timeout_ns = TIMEOUT_NS});
+        bench.fake->now_ns += 100 * (uint64_t)TIMEOUT_NS; /* nor time before there was a debt */
+        assert_int_equal(bench_put_token(&bench, 1, 1), PERSEUS_OK);
+        for (int stops = 0; stops < 4; stops++) {
+            bench.fake->now_ns += 100 * (uint64_t)TIMEOUT_NS;
+            bench_progress(&bench);
+            pass(&bench, TIMEOUT_NS / 16);
+        }
+        assert_false(bench.done[1]);
+        fake_complete_all(bench.fake);
+        bench_progress(&bench);
+        assert_true(bench.done[1]);
+        assert_int_equal(bench.status[1], PERSEUS_OK);
+        /* Silence while it does look still counts. */
+        assert_int_equal(bench_put_token(&bench, 1, 2), PERSEUS_OK);
+        bench.fake->now_ns += 100 * (uint64_t)TIMEOUT_NS;
+        pass(&bench, TIMEOUT_NS);
+        assert_int_equal(bench.status[2], PERSEUS_PEER_LOST);
+        bench_finish(&bench);
+    }
 }
 
 /* What waits for others (a drain) is not held against its own peer. */
@@ -233,8 +269,7 @@ static void test_a_peer_that_is_only_held_by_a_drain_is_not_lost(void **state)
     assert_int_equal(bench_put_signal(&bench, 1, 7), PERSEUS_OK);
     fake_complete(bench.fake, 1, PERSEUS_OK);
     bench_progress(&bench);
-    bench.fake->now_ns += TIMEOUT_NS;
-    bench_progress(&bench);
+    pass(&bench, TIMEOUT_NS);
     assert_int_equal(bench.status[1], PERSEUS_PEER_LOST);
     assert_int_equal(bench_posts(&bench), 3); /* the signal left once the drain ended */
     fake_complete(bench.fake, 2, PERSEUS_OK);
@@ -332,6 +367,7 @@ int main(void)
         cmocka_unit_test(test_a_fetch_ends_when_its_peer_is_lost),
         cmocka_unit_test(test_a_silent_peer_is_lost_within_the_deadline),
         cmocka_unit_test(test_an_operation_that_never_returns_is_told_within_the_deadline),
+        cmocka_unit_test(test_time_in_which_nobody_looked_does_not_count),
         cmocka_unit_test(test_a_peer_that_is_only_held_by_a_drain_is_not_lost),
         cmocka_unit_test(test_answers_need_nothing_of_the_pools),
         cmocka_unit_test(test_an_answer_that_is_refused_ends_nobody_else),

@@ -107,7 +107,7 @@ static void each_source_hears_of_its_own_tickets(void **state)
         rig->orderer->completes_at_once = at_once;
         uint32_t thread = rig_ticket(rig);
         uint32_t ticket = prs_answer_ticket(thread % ANSWERS, 7); /* the same slot everywhere */
-        gpu_must_push(first, put_to(FAKE_PEERS, ticket)); /* malformed */
+        gpu_must_push(first, put_to(FAKE_PEERS, ticket));         /* malformed */
         gpu_must_push(second, quiet(ticket));
         rig_push(rig, quiet(thread));
         rig_step(rig);
