@@ -26,13 +26,19 @@ static void flags_are_passed_with_each_operation(void **state)
     fake->fabric.base.caps.completion = PRS_COMPLETION_TRANSMITTED;
     op.flags = PRS_OP_INLINE;
     assert_int_equal(fake_submit(fake, &op), PERSEUS_OK);
+    fake->fabric.base.caps.completion = PRS_COMPLETION_DELIVERED;
+    fake->fabric.base.caps.completes_early = true;
+    op.flags |= PRS_OP_EARLY;
+    assert_int_equal(fake_submit(fake, &op), PERSEUS_OK);
     const uint64_t delivered = FI_COMPLETION | FI_DELIVERY_COMPLETE;
     assert_int_equal(fake->posts[0].flags, delivered);
     assert_int_equal(fake->posts[1].flags, delivered | FI_FENCE);
     assert_int_equal(fake->posts[2].flags, delivered | FI_REMOTE_CQ_DATA);
     assert_int_equal(fake->posts[2].data, 0xfeed);
     assert_int_equal(fake->posts[3].flags, FI_COMPLETION | FI_TRANSMIT_COMPLETE);
-    for (int i = 0; i < 4; i++) {
+    /* Nothing that the target would have to answer. */
+    assert_int_equal(fake->posts[4].flags, FI_COMPLETION | FI_INJECT_COMPLETE);
+    for (int i = 0; i < 5; i++) {
         assert_int_equal(fake->posts[i].address, FAKE_ADDRESS + 64);
         assert_int_equal(fake->posts[i].key, FAKE_KEY);
         assert_int_equal(fake->posts[i].peer, 100);

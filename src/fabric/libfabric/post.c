@@ -66,9 +66,15 @@ static uint64_t provider_flags(const struct prs_caps *caps, const struct prs_op 
 {
     /* The ...msg calls take these from their argument alone, not from the endpoint's op_flags. */
     uint64_t flags = FI_COMPLETION;
-    bool delivered =
-        caps->completion == PRS_COMPLETION_DELIVERED && (op->flags & PRS_OP_EARLY) == 0;
-    flags |= delivered ? FI_DELIVERY_COMPLETE : FI_TRANSMIT_COMPLETE;
+    if (op->flags & PRS_OP_EARLY) {
+        /* fi_cq(3): the source is reusable. TRANSMIT_COMPLETE would ask for the same message back
+         * from the target as DELIVERY_COMPLETE does: the transport's acknowledgement. */
+        flags |= FI_INJECT_COMPLETE;
+    } else if (caps->completion == PRS_COMPLETION_DELIVERED) {
+        flags |= FI_DELIVERY_COMPLETE;
+    } else {
+        flags |= FI_TRANSMIT_COMPLETE;
+    }
     if (op->flags & PRS_OP_FENCE) {
         flags |= FI_FENCE;
     }
@@ -98,7 +104,7 @@ static uint64_t message_flags(const struct prs_caps *caps, const struct prs_lf_c
     for (; context != NULL; context = context->joined) {
         flags |= provider_flags(caps, &context->op);
     }
-    return flags & FI_DELIVERY_COMPLETE ? flags & ~FI_TRANSMIT_COMPLETE : flags;
+    return flags & FI_DELIVERY_COMPLETE ? flags & ~FI_INJECT_COMPLETE : flags;
 }
 
 static ssize_t submit_rma(struct prs_lf_endpoint *endpoint, struct prs_lf_context *context,
