@@ -50,9 +50,6 @@ bool prs_mail_read(struct prs_orderer *orderer, const struct prs_mail_in *in,
         orderer->control + prs_mail_place(&orderer->layout, in->ring, in->sender, in->at[in->ring]);
     memcpy(out, source, PRS_RECORD_HEAD_BYTES);
     if (out->number != (uint32_t)in->applied || !is_well_formed(orderer, out)) {
-        prs_log(orderer->config.log, PERSEUS_LOG_ERROR,
-                "record %llu of PE %u is not in its mailbox: its memory or ours is overwritten",
-                (unsigned long long)in->applied, in->sender);
         return false;
     }
     memcpy(out->values, source + PRS_RECORD_HEAD_BYTES,

@@ -116,18 +116,36 @@ void prs_order_peer_watch(struct prs_orderer *orderer, struct prs_order_peer *pe
     append_watched(orderer, peer);
 }
 
+static struct prs_pending *oldest_open(const struct prs_order_peer *peer)
+{
+    struct prs_epoch_member *oldest = peer->epochs.oldest;
+    return oldest == NULL ? NULL : (void *)((char *)oldest - offsetof(struct prs_pending, of_peer));
+}
+
+/* It moves, but the oldest that it owes is an answer, and has been for too long: its NIC takes puts,
+ * and nobody there applies records, or cannot. */
+static bool owes_an_answer_for_long(const struct prs_orderer *orderer, struct prs_order_peer *peer)
+{
+    const struct prs_pending *oldest = oldest_open(peer);
+    uint64_t record = oldest != NULL && oldest->waits == PRS_WAIT_ANSWER ? oldest->number + 1 : 0;
+    if (record != peer->owed_record) {
+        peer->owed_record = record;
+        peer->owed_ns = orderer->now_ns;
+    }
+    return record != 0 && orderer->now_ns - peer->owed_ns >= orderer->config.timeout_ns;
+}
+
 /* Everything of it is told now; the fabric may still have it. */
 static void give_up(struct prs_orderer *orderer, struct prs_order_peer *peer)
 {
     prs_log(orderer->config.log, PERSEUS_LOG_ERROR,
-            "PE %u has not moved for %llu ms: %u operations toward it are given up. See whether it "
-            "is alive and polls, or raise PERSEUS_PEER_TIMEOUT_MS",
+            "PE %u has not answered for %llu ms: %u operations toward it are given up. See whether "
+            "it is alive and polls, or raise PERSEUS_PEER_TIMEOUT_MS",
             peer->rank, (unsigned long long)(orderer->config.timeout_ns / 1000000),
             peer->epochs.open);
     prs_order_peer_fail(orderer, peer, PERSEUS_PEER_LOST);
-    while (peer->epochs.oldest != NULL) {
-        struct prs_pending *pending =
-            (void *)((char *)peer->epochs.oldest - offsetof(struct prs_pending, of_peer));
+    struct prs_pending *pending;
+    while ((pending = oldest_open(peer)) != NULL) {
         prs_pending_give_up(orderer, pending, prs_order_peer_check(peer));
     }
     peer->flush_sequence = 0;
@@ -153,7 +171,8 @@ bool prs_order_watch(struct prs_orderer *orderer)
         }
         watched->first = peer->watch_next;
         peer->watch_listed = false;
-        if (owes(orderer, peer) && !moved) {
+        bool ends = owes(orderer, peer) && (!moved || owes_an_answer_for_long(orderer, peer));
+        if (ends) {
             give_up(orderer, peer);
             did = true;
         } else if (owes(orderer, peer)) {

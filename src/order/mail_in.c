@@ -30,11 +30,16 @@ static void append_work(struct prs_orderer *orderer, struct prs_mail_in *in)
     work->last = in;
 }
 
-/* A log line for 1, 2, 4, 8 of them: a stranger cannot fill a disk. */
-static void refuse_stranger(struct prs_orderer *orderer, uint64_t bits)
+/* Counts one. A log line for 1, 2, 4, 8 of them: a stranger cannot fill a disk. */
+static bool is_worth_a_line(struct prs_orderer *orderer)
 {
     orderer->strangers++;
-    if ((orderer->strangers & (orderer->strangers - 1)) == 0) {
+    return (orderer->strangers & (orderer->strangers - 1)) == 0;
+}
+
+static void refuse_stranger(struct prs_orderer *orderer, uint64_t bits)
+{
+    if (is_worth_a_line(orderer)) {
         prs_log(orderer->config.log, PERSEUS_LOG_ERROR,
                 "an immediate (0x%llx) arrived that no PE of this job can have sent, number %llu "
                 "of its kind; ignored. Somebody else reaches this PE's port",
@@ -59,6 +64,9 @@ static bool on_answer(struct prs_orderer *orderer, const struct prs_immediate *w
     uint64_t acked = prs_number_from(mail->acked, what->number);
     if (acked > mail->next || !is_genuine(orderer, acked, bits)) {
         return false;
+    }
+    if (acked == mail->acked) {
+        return true; /* said before: it moves nothing, and shows no life */
     }
     peer->moved_ns = orderer->now_ns;
     if (peer->status == PERSEUS_OK) {
@@ -183,28 +191,61 @@ static void step_past(struct prs_orderer *orderer, struct prs_mail_in *in,
     prs_riding_rebase(&in->base, record);
 }
 
+/* The record is here, and more puts of its epoch than it says: somebody has sent a put's immediate
+ * again. At most 32767 of an epoch are still missing, so the difference tells which it is. */
+static bool has_surplus(const struct prs_orderer *orderer, const struct prs_mail_in *in,
+                        const struct prs_record *record)
+{
+    uint16_t missing = (uint16_t)(record->puts - in->arrived[in->epoch % PRS_NUMBERS]);
+    if (missing <= INT16_MAX) {
+        return false;
+    }
+    prs_log(orderer->config.log, PERSEUS_LOG_ERROR,
+            "%u more puts of PE %u have arrived than it sent before its record %llu: somebody who "
+            "reads the wire sends immediates again. The record is refused",
+            (uint32_t)UINT16_MAX + 1 - missing, in->sender, (unsigned long long)in->applied);
+    return true;
+}
+
+/* False: the record at `bit` is not here, or must wait. */
+static bool apply_record(struct prs_orderer *orderer, struct prs_mail_in *in, uint64_t bit,
+                         bool *out_applied)
+{
+    struct prs_record record;
+    if (!prs_mail_read(orderer, in, &record)) {
+        in->present &= ~bit;
+        if (is_worth_a_line(orderer)) {
+            prs_log(orderer->config.log, PERSEUS_LOG_ERROR,
+                    "record %llu of PE %u is not in its mailbox: its immediate was guessed by "
+                    "somebody who reaches this PE's port, or memory is overwritten; ignored",
+                    (unsigned long long)in->applied, in->sender);
+        }
+        return false;
+    }
+    *out_applied = orderer->mode->may_apply(in, &record);
+    if (!*out_applied && !has_surplus(orderer, in, &record)) {
+        return false;
+    }
+    if (*out_applied) {
+        *out_applied = prs_mail_apply(orderer, in->sender, &record, &in->reply_value);
+    }
+    step_past(orderer, in, &record);
+    in->code = record.kind == PRS_RECORD_FETCH ? 1u + record.reply : PRS_ANSWER_ACK;
+    return true;
+}
+
 static bool apply_next(struct prs_orderer *orderer, struct prs_mail_in *in)
 {
     uint32_t at = (uint32_t)(in->applied % PRS_RECORDS_OPEN_MAX);
     uint64_t bit = UINT64_C(1) << at;
+    bool applied;
     if ((in->present & bit) == 0 || in->code != PRS_ANSWER_ACK) {
         return false; /* a value or a refusal is told before anything follows */
     }
-    bool applied;
     if ((in->riding & bit) != 0) {
         applied = apply_riding(orderer, in, at);
-    } else {
-        struct prs_record record;
-        if (!prs_mail_read(orderer, in, &record)) {
-            in->present &= ~bit;
-            return false;
-        }
-        if (!orderer->mode->may_apply(in, &record)) {
-            return false;
-        }
-        applied = prs_mail_apply(orderer, in->sender, &record, &in->reply_value);
-        step_past(orderer, in, &record);
-        in->code = record.kind == PRS_RECORD_FETCH ? 1u + record.reply : PRS_ANSWER_ACK;
+    } else if (!apply_record(orderer, in, bit, &applied)) {
+        return false;
     }
     in->code = applied ? in->code : PRS_ANSWER_REFUSED;
     in->present &= ~bit;

@@ -126,7 +126,8 @@ static enum perseus_status outcome(struct prs_orderer *orderer, const struct prs
     if (last && code == PRS_ANSWER_REFUSED) {
         return prs_fail(orderer->config.log, PERSEUS_INVALID_ARGUMENT,
                         "PE %u refused a signal or atomic: it names no aligned word of its memory, "
-                        "or memory that is no longer registered",
+                        "or memory that is no longer registered, or puts before it were not only "
+                        "ours. That PE's own message says which",
                         pending->peer->rank);
     }
     if (pending->reply == PRS_NONE) {

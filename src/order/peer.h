@@ -64,6 +64,7 @@ struct prs_order_peer {
     uint64_t posts;                                         /* so far */
     uint64_t flush_sequence;                                /* of the flush on its way; 0: none */
     uint64_t moved_ns, watched_ns; /* last movement, as noticed; and when it was listed */
+    uint64_t owed_record, owed_ns; /* the oldest that it owes is this answer, plus 1; since then */
     struct prs_order_peer *ready_next, *watch_next, *prove_next;
     struct prs_mail_out mail_out;
     struct prs_counters counters;

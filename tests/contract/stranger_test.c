@@ -2,7 +2,9 @@
 /*
  * Somebody who is not of the job reaches a PE's port: an empty put with an immediate needs no key.
  * It sends random immediates, immediates of the job that it has recorded, and those with a bit
- * changed. No word of the heap changes, and the job goes on as if nothing had been.
+ * changed. No word of the heap changes, and the job goes on as if nothing had been. Where it has
+ * recorded a counted put and sends that again before the put's epoch is over, the sender of the
+ * epoch's signals hears at once that they are refused: an error, but no wait without end.
  */
 #include "base/rng.h"
 #include "fabric/loopback/loopback.h"
@@ -43,6 +45,7 @@ struct stranger {
     struct prs_endpoint *endpoint;
     struct prs_remote *remote;
     uint32_t peer, in_flight;
+    uint32_t bits; /* of an immediate */
     uint64_t sent;
 };
 
@@ -74,14 +77,19 @@ static void on_complete(void *context, uint32_t token, enum perseus_status statu
     }
 }
 
+/* The loopback with short immediates, and so with short tags: a provider that is none. */
+static const char *const narrow = "narrow";
+
 static enum perseus_status open_fabric(const char *provider, struct prs_fabric **out)
 {
-    struct prs_fabric_config config = {.memory_kinds = PRS_MEMORY_HOST,
-                                       .ungranted_mask = PRS_UNGRANT_WHOLE_SIGNALS,
-                                       .clock = prs_clock_monotonic()};
+    bool is_narrow = provider == narrow;
+    struct prs_fabric_config config = {
+        .memory_kinds = PRS_MEMORY_HOST,
+        .ungranted_mask = PRS_UNGRANT_WHOLE_SIGNALS | (is_narrow ? PRS_UNGRANT_WIDE_IMMEDIATE : 0),
+        .clock = prs_clock_monotonic()};
     const struct prs_fabric_ops *ops = &prs_loopback_ops;
 #ifdef PERSEUS_HAVE_LIBFABRIC
-    if (provider != NULL) {
+    if (provider != NULL && !is_narrow) {
         ops = &prs_libfabric_ops;
         config.provider = provider;
     }
@@ -131,6 +139,7 @@ static void open_stranger(struct stranger *stranger, const char *provider)
 {
     *stranger = (struct stranger){0};
     assert_int_equal(open_fabric(provider, &stranger->fabric), PERSEUS_OK);
+    stranger->bits = stranger->fabric->caps.immediate_bits;
     const struct prs_fabric_ops *ops = stranger->fabric->ops;
     assert_int_equal(ops->endpoint_open(stranger->fabric, &stranger->endpoint), PERSEUS_OK);
     uint32_t lengths[2];
@@ -185,7 +194,9 @@ static void send_immediate(struct stranger *stranger, uint64_t immediate)
                         .flags = PRS_OP_IMMEDIATE,
                         .peer = stranger->peer,
                         .remote = stranger->remote,
-                        .immediate = immediate};
+                        .immediate = stranger->bits == 64
+                                         ? immediate
+                                         : immediate & ((UINT64_C(1) << stranger->bits) - 1)};
     uint64_t until_ns = now_ns() + DEADLINE_NS;
     enum perseus_status status;
     while ((status = stranger->fabric->ops->post(stranger->endpoint, &op)) == PERSEUS_AGAIN) {
@@ -263,6 +274,18 @@ static void run_phase(struct stranger *stranger, struct pe *pe, uint64_t phase)
 
 /* ---- the attack ---- */
 
+static void poll_for_a_while(struct stranger *stranger)
+{
+    uint64_t until_ns = now_ns() + DEADLINE_NS;
+    while (stranger->in_flight > 0) {
+        poll_all(stranger);
+        assert_true(now_ns() < until_ns);
+    }
+    for (int i = 0; i < 1000; i++) {
+        poll_all(stranger);
+    }
+}
+
 static void attack(struct stranger *stranger, struct prs_rng *rng)
 {
     uint64_t before[2][WORDS];
@@ -274,27 +297,60 @@ static void attack(struct stranger *stranger, struct prs_rng *rng)
         send_immediate(stranger, bits);
         /* Of this sender, of each kind and number, with no tag and with a wrong one. */
         uint64_t number = i % PRS_NUMBERS << 3, kind = i % 4;
-        send_immediate(stranger, kind | 4u | number | (i % 2 != 0 ? bits << 40 : 0));
+        send_immediate(stranger,
+                       kind | 4u | number | (i % 2 != 0 ? bits << (stranger->bits - 24) : 0));
     }
     for (uint32_t i = 0; i < recorded_count; i++) {
         send_immediate(stranger, recorded[i]);
-        send_immediate(stranger, recorded[i] ^ UINT64_C(1) << prs_rng_below(rng, 64));
+        send_immediate(stranger, recorded[i] ^ UINT64_C(1) << prs_rng_below(rng, stranger->bits));
     }
     sent = stranger->sent - sent;
-    uint64_t until_ns = now_ns() + DEADLINE_NS;
-    while (stranger->in_flight > 0) {
-        poll_all(stranger);
-        assert_true(now_ns() < until_ns);
-    }
-    for (int i = 0; i < 100; i++) {
-        poll_all(stranger);
-    }
+    poll_for_a_while(stranger);
     refused = pes[0].orderer->strangers - refused;
     print_message("  %llu of %llu immediates refused\n", (unsigned long long)refused,
                   (unsigned long long)sent);
     assert_true(refused > sent - sent / 20); /* the last answers are genuine, and say nothing new */
     assert_memory_equal(before[0], pes[0].memory, sizeof before[0]);
     assert_memory_equal(before[1], pes[1].memory, sizeof before[1]);
+}
+
+/* PE 1's puts are at PE 0, its signal is not sent yet: the stranger sends the last put again. */
+static void attack_inside_an_epoch(struct stranger *stranger, bool is_counted)
+{
+    struct pe *pe = &pes[1];
+    uint32_t first = recorded_count;
+    for (int i = 0; i < 3; i++) {
+        submit(stranger, pe,
+               (struct prs_request){.kind = PRS_REQUEST_PUT,
+                                    .token = PRS_ORDER_NO_TOKEN,
+                                    .bytes = 64,
+                                    .local_offset = sizeof pe->memory / 2,
+                                    .remote_offset = sizeof pe->memory / 2});
+    }
+    assert_int_equal(prs_orderer_flush(pe->orderer), PERSEUS_OK);
+    poll_for_a_while(stranger);
+    assert_int_equal(recorded_count - first, is_counted ? 3 : 0);
+    if (is_counted) {
+        send_immediate(stranger, recorded[recorded_count - 1]);
+        poll_for_a_while(stranger);
+    }
+    uint64_t before = pes[0].memory[40];
+    assert_int_equal(prs_orderer_fence(pe->orderer, 0), PERSEUS_OK);
+    submit(stranger, pe,
+           (struct prs_request){.kind = PRS_REQUEST_SIGNAL,
+                                .token = PRS_ORDER_NO_TOKEN,
+                                .remote_offset = 8 * 40,
+                                .value = 77});
+    pe->quiet_done = false;
+    uint64_t begin_ns = now_ns();
+    assert_int_equal(prs_orderer_quiet(pe->orderer, PRS_ORDER_ALL_PEERS, QUIET), PERSEUS_OK);
+    assert_int_equal(prs_orderer_flush(pe->orderer), PERSEUS_OK);
+    while (!pe->quiet_done) {
+        poll_all(stranger);
+        assert_true(now_ns() - begin_ns < DEADLINE_NS / 2);
+    }
+    assert_int_equal(pe->quiet_status, is_counted ? PERSEUS_INVALID_ARGUMENT : PERSEUS_OK);
+    assert_int_equal(pes[0].memory[40], is_counted ? before : 77);
 }
 
 static void run_provider(const char *provider)
@@ -331,6 +387,7 @@ static void run_provider(const char *provider)
             attack(&stranger, &rng);
         }
         assert_true(recorded_count > 20);
+        attack_inside_an_epoch(&stranger, modes[m] == PERSEUS_ORDERING_COUNTED);
         close_all(&stranger);
         ran++;
     }
@@ -341,6 +398,12 @@ static void test_loopback(void **state)
 {
     (void)state;
     run_provider(NULL);
+}
+
+static void test_short_tags(void **state)
+{
+    (void)state;
+    run_provider(narrow);
 }
 
 #ifdef PERSEUS_HAVE_LIBFABRIC
@@ -372,7 +435,7 @@ static void test_shm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loopback),
+        cmocka_unit_test(test_loopback), cmocka_unit_test(test_short_tags),
 #ifdef PERSEUS_HAVE_LIBFABRIC
         cmocka_unit_test(test_tcp),      cmocka_unit_test(test_net),
         cmocka_unit_test(test_sockets),  cmocka_unit_test(test_shm),

@@ -229,6 +229,63 @@ static void test_an_operation_that_never_returns_is_told_within_the_deadline(voi
     bench_finish(&bench);
 }
 
+/* Its puts complete, as its NIC takes them, but nobody there applies its records: what has waited for
+ * an answer, with nothing open before it, ends all the same. A stranger who sends the last answer
+ * again and again does not keep it alive either. */
+static void test_a_peer_that_moves_but_does_not_answer_is_lost(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < MODES; i++) {
+        for (int answers = 0; answers < 2; answers++) {
+            struct bench bench;
+            bench_init_sized(&bench, every_mode[i],
+                             &(struct bench_sizes){.timeout_ns = TIMEOUT_NS});
+            assert_int_equal(bench_add(&bench, 1, 3), PERSEUS_OK);
+            assert_int_equal(bench_add(&bench, 1, 4), PERSEUS_OK);
+            fake_complete_all(bench.fake);
+            answer(&bench, 1, 1, PRS_ANSWER_ACK);
+            assert_int_equal(prs_orderer_quiet(bench.orderer, ALL, 1), PERSEUS_OK);
+            for (int step = 0; step < 2 * 16 + 4 && !bench.done[1]; step++) {
+                if (answers) {
+                    answer(&bench, 1, 1, PRS_ANSWER_ACK);
+                } else {
+                    bench_put(&bench, 1);
+                    fake_complete_all(bench.fake);
+                }
+                pass(&bench, TIMEOUT_NS / 16);
+            }
+            assert_true(bench.done[1]);
+            assert_int_equal(bench.status[1], PERSEUS_PEER_LOST);
+            bench_finish(&bench);
+        }
+    }
+}
+
+/* A backlog that takes longer than the deadline, but moves, is no such thing. */
+static void test_a_slow_peer_is_not_lost(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init_sized(&bench, PERSEUS_ORDERING_FIFO,
+                     &(struct bench_sizes){.timeout_ns = TIMEOUT_NS});
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_int_equal(bench_put(&bench, 1), PERSEUS_OK);
+    }
+    assert_int_equal(bench_add(&bench, 1, 3), PERSEUS_OK);
+    assert_int_equal(prs_orderer_quiet(bench.orderer, ALL, 1), PERSEUS_OK);
+    for (uint32_t i = 0; i < 7; i++) {
+        pass(&bench, TIMEOUT_NS / 16 * 15);
+        fake_complete(bench.fake, i, PERSEUS_OK);
+        bench_progress(&bench);
+    }
+    pass(&bench, TIMEOUT_NS / 16 * 15);
+    assert_false(bench.done[1]);
+    answer(&bench, 1, 1, PRS_ANSWER_ACK);
+    assert_true(bench.done[1]);
+    assert_int_equal(bench.status[1], PERSEUS_OK);
+    bench_finish(&bench);
+}
+
 /* ^Z, a debugger, a laptop that sleeps: a PE that did not look for longer than the deadline has missed
  * what its peers sent meanwhile, and gives nobody up for it, however often that happens. */
 static void test_time_in_which_nobody_looked_does_not_count(void **state)
@@ -367,6 +424,8 @@ int main(void)
         cmocka_unit_test(test_a_fetch_ends_when_its_peer_is_lost),
         cmocka_unit_test(test_a_silent_peer_is_lost_within_the_deadline),
         cmocka_unit_test(test_an_operation_that_never_returns_is_told_within_the_deadline),
+        cmocka_unit_test(test_a_peer_that_moves_but_does_not_answer_is_lost),
+        cmocka_unit_test(test_a_slow_peer_is_not_lost),
         cmocka_unit_test(test_time_in_which_nobody_looked_does_not_count),
         cmocka_unit_test(test_a_peer_that_is_only_held_by_a_drain_is_not_lost),
         cmocka_unit_test(test_answers_need_nothing_of_the_pools),

@@ -162,6 +162,53 @@ static void test_arrivals_are_counted_per_epoch(void **state)
     bench_finish(&bench);
 }
 
+/* A put's immediate that comes again while its epoch is open: more have arrived than were sent. No
+ * count can be right any more, so the record is refused, and its sender told at once. Epochs of more
+ * puts than a count holds are no such thing. */
+static void test_more_puts_than_were_sent_are_an_error(void **state)
+{
+    (void)state;
+    for (uint32_t puts = 1; puts < 70001; puts += 35000) {
+        for (uint32_t surplus = 0; surplus < 3; surplus++) {
+            struct bench bench;
+            bench_init(&bench, PERSEUS_ORDERING_COUNTED, NULL, NULL);
+            for (uint32_t i = 0; i < puts + surplus; i++) {
+                arrive(&bench, SENDER, PRS_IMMEDIATE_PUT, 0, 0);
+                if (i % 64 == 0) {
+                    bench_progress(&bench);
+                }
+            }
+            bench_progress(&bench);
+            arrive_record(&bench, 0, puts, 100);
+            bench_progress(&bench);
+            assert_int_equal(bench.memory[2], surplus == 0 ? 100 : 0);
+            assert_int_equal(bench_posts(&bench), 1);
+            assert_int_equal(decode(&bench, 0).kind, PRS_IMMEDIATE_ANSWER);
+            assert_int_equal(decode(&bench, 0).code,
+                             surplus == 0 ? PRS_ANSWER_ACK : PRS_ANSWER_REFUSED);
+            bench_finish(&bench);
+        }
+    }
+}
+
+/* An immediate that names a record which is not in its mailbox was guessed: told as any other
+ * stranger, one log line for each power of two. */
+static void test_a_guessed_record_is_a_stranger(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, PERSEUS_ORDERING_COUNTED, NULL, NULL);
+    for (uint64_t i = 1; i <= 20; i++) {
+        arrive(&bench, SENDER, PRS_IMMEDIATE_RECORD, 0, 0);
+        bench_progress(&bench);
+        assert_int_equal(bench.orderer->strangers, i);
+    }
+    arrive_record(&bench, 0, 0, 100); /* the true one comes through */
+    bench_progress(&bench);
+    assert_int_equal(bench.memory[2], 100);
+    bench_finish(&bench);
+}
+
 static void test_one_acknowledgement_is_in_flight_at_a_time(void **state)
 {
     (void)state;
@@ -428,6 +475,8 @@ int main(void)
         cmocka_unit_test(test_a_put_behind_a_fence_waits_for_riding_signals),
         cmocka_unit_test(test_quiet_waits_until_riding_signals_are_applied),
         cmocka_unit_test(test_arrivals_are_counted_per_epoch),
+        cmocka_unit_test(test_more_puts_than_were_sent_are_an_error),
+        cmocka_unit_test(test_a_guessed_record_is_a_stranger),
         cmocka_unit_test(test_one_acknowledgement_is_in_flight_at_a_time),
         cmocka_unit_test(test_a_full_mailbox_parks_and_recovers),
         cmocka_unit_test(test_a_fetch_completes_with_its_answer),
