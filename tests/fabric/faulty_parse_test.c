@@ -26,6 +26,9 @@ static void assert_same(const struct prs_faulty_config *a, const struct prs_faul
     assert_true(a->error_probability == b->error_probability);
     assert_int_equal(a->fail_nth, b->fail_nth);
     assert_int_equal(a->fail_permanent, b->fail_permanent);
+    assert_int_equal(a->refuse_nth, b->refuse_nth);
+    assert_int_equal(a->busy_peer, b->busy_peer);
+    assert_int_equal(a->busy_ns, b->busy_ns);
 }
 
 static void test_good(void **state)
@@ -50,6 +53,8 @@ static void test_good(void **state)
         {"again=1,error=1.0", {.again_probability = 1, .error_probability = 1}},
         {"error=0.25", {.error_probability = 0.25}},
         {"fail_nth=12,fail_permanent=1", {.fail_nth = 12, .fail_permanent = true}},
+        {"refuse_nth=3,busy_peer=2,busy=60s",
+         {.refuse_nth = 3, .busy_peer = 2, .busy_ns = 60000000000}},
         {"seed=18446744073709551615", {.seed = UINT64_MAX}},
         {"seed=1,seed=2", {.seed = 2}},
     };

@@ -330,6 +330,50 @@ static void test_fail_permanent(void **state)
     }
 }
 
+/* Refused for good: nothing of it happens, no event comes, and what is posted behind it goes through. */
+static void test_a_refused_post_is_nothing(void **state)
+{
+    (void)state;
+    struct row row = {.name = "refusing", .open = open_faulty, .faulty = {.refuse_nth = 2}};
+    struct world *world = still_world(&row);
+    const struct prs_fabric_ops *ops = world->pe[0].fabric->ops;
+    for (uint64_t i = 0; i < 3; i++) {
+        struct prs_op op =
+            world_put(world, 0, 1, 0, WORLD_HALF + 1000 * i, 1000, world->pe[0].posted);
+        enum perseus_status status = ops->post(world->pe[0].endpoint, &op);
+        assert_int_equal(status, i == 1 ? PERSEUS_LIMIT : PERSEUS_OK);
+        world->pe[0].posted += status == PERSEUS_OK;
+    }
+    world_drain(world);
+    assert_int_equal(world->pe[0].completed, 2);
+    assert_true(world_is_filled(world, 1, WORLD_HALF, 1000, 6));
+    assert_true(world_is_filled(world, 1, WORLD_HALF + 1000, 1000, 0));
+    assert_true(world_is_filled(world, 1, WORLD_HALF + 2000, 1000, 6));
+    world_close(world);
+}
+
+/* As a peer does that is connecting: AGAIN from the first post on, for a time; others are not. */
+static void test_a_busy_peer_says_again_for_a_time(void **state)
+{
+    (void)state;
+    struct row row = {
+        .name = "busy", .open = open_faulty, .faulty = {.busy_peer = 1 + 2, .busy_ns = 5000}};
+    struct world *world = still_world(&row);
+    const struct prs_fabric_ops *ops = world->pe[0].fabric->ops;
+    struct prs_op other = world_put(world, 0, 1, 0, WORLD_HALF, 64, 0);
+    struct prs_op busy = world_put(world, 0, 2, 0, WORLD_HALF, 64, 0);
+    for (uint64_t ns = 1000; ns <= 7000; ns += 1000) {
+        at(world, ns);
+        other.cookie = world->pe[0].posted;
+        world_post(world, 0, &other);
+        busy.cookie = world->pe[0].posted;
+        enum perseus_status status = ops->post(world->pe[0].endpoint, &busy);
+        assert_int_equal(status, ns < 6000 ? PERSEUS_AGAIN : PERSEUS_OK);
+        world->pe[0].posted += status == PERSEUS_OK;
+    }
+    world_close(world);
+}
+
 /* ---- limits ---- */
 
 static void test_queue_is_bounded(void **state)
@@ -366,6 +410,8 @@ int main(void)
         cmocka_unit_test(test_fail_nth),
         cmocka_unit_test(test_no_signal_without_payload),
         cmocka_unit_test(test_fail_permanent),
+        cmocka_unit_test(test_a_refused_post_is_nothing),
+        cmocka_unit_test(test_a_busy_peer_says_again_for_a_time),
         cmocka_unit_test(test_queue_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -204,6 +204,31 @@ static void complete_early(struct prs_faulty_endpoint *self, struct prs_faulty_o
     append(&self->done, early);
 }
 
+/* What the adversary answers a post instead of taking it: AGAIN by chance or while the peer is busy,
+ * as while it connects, or a refusal for good. */
+static enum perseus_status refusal(struct prs_faulty_endpoint *self, const struct prs_op *op)
+{
+    const struct prs_faulty_config *config = &self->fabric->config;
+    struct prs_faulty_peer *peer = self->peers[op->peer];
+    if (op->peer + UINT64_C(1) == config->busy_peer) {
+        uint64_t now_ns = prs_clock_now_ns(&self->fabric->clock);
+        if (peer->busy_until_ns == 0) {
+            peer->busy_until_ns = now_ns + config->busy_ns;
+        }
+        if (now_ns < peer->busy_until_ns) {
+            return PERSEUS_AGAIN;
+        }
+    }
+    if (prs_rng_unit(&self->rng) < config->again_probability) {
+        return PERSEUS_AGAIN;
+    }
+    if (++self->attempts == config->refuse_nth) {
+        return prs_fail(self->fabric->log, PERSEUS_LIMIT,
+                        "injected refusal of the operation to peer %u (refuse_nth)", op->peer);
+    }
+    return PERSEUS_OK;
+}
+
 enum perseus_status prs_faulty_post(struct prs_endpoint *endpoint, const struct prs_op *op)
 {
     struct prs_faulty_endpoint *self = (struct prs_faulty_endpoint *)endpoint;
@@ -220,8 +245,9 @@ enum perseus_status prs_faulty_post(struct prs_endpoint *endpoint, const struct 
     if (peer->is_lost) {
         return PERSEUS_PEER_LOST;
     }
-    if (prs_rng_unit(&self->rng) < config->again_probability) {
-        return PERSEUS_AGAIN;
+    status = refusal(self, op);
+    if (status != PERSEUS_OK) {
+        return status;
     }
     struct prs_faulty_op *queued = take_free(self);
     if (queued == NULL) {

@@ -23,6 +23,9 @@ struct prs_faulty_config {
     double error_probability;  /* per operation: error completion, nothing delivered */
     uint64_t fail_nth;         /* the n-th post (from 1) completes with an error; 0: none */
     bool fail_permanent;       /* fail_nth and every later one to that peer */
+    uint64_t refuse_nth;       /* the n-th post (from 1) is refused with LIMIT; 0: none */
+    uint64_t busy_peer;        /* the n-th peer connected (from 1) answers AGAIN; 0: none */
+    uint64_t busy_ns;          /* ... for so long after the first post to it */
 };
 
 /* Parses "latency=5us,bandwidth=25G,jitter=1us" and "seed=1,reorder=1,again=0.1,error=0,fail_nth=0"

@@ -31,6 +31,9 @@ static const struct prs_faulty_key prs_faulty_keys[] = {
     {"error", PRS_VALUE_SHARE, offsetof(struct prs_faulty_config, error_probability)},
     {"fail_nth", PRS_VALUE_COUNT, offsetof(struct prs_faulty_config, fail_nth)},
     {"fail_permanent", PRS_VALUE_FLAG, offsetof(struct prs_faulty_config, fail_permanent)},
+    {"refuse_nth", PRS_VALUE_COUNT, offsetof(struct prs_faulty_config, refuse_nth)},
+    {"busy_peer", PRS_VALUE_COUNT, offsetof(struct prs_faulty_config, busy_peer)},
+    {"busy", PRS_VALUE_TIME, offsetof(struct prs_faulty_config, busy_ns)},
 };
 #define PRS_FAULTY_KEYS (sizeof prs_faulty_keys / sizeof prs_faulty_keys[0])
 
@@ -155,7 +158,8 @@ static enum perseus_status parse_word(char *word, const struct prs_log *log,
     }
     return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
                     "\"%s\" is not a key of a link or adversary; use latency, jitter, bandwidth, "
-                    "seed, reorder, unordered, again, error, fail_nth or fail_permanent",
+                    "seed, reorder, unordered, again, error, fail_nth, fail_permanent, "
+                    "refuse_nth, busy_peer or busy",
                     word);
 }
 

@@ -57,10 +57,11 @@ struct prs_faulty_scope {
 
 struct prs_faulty_peer {
     uint64_t address_hash;
-    uint64_t link_free_ns; /* its link has sent everything accepted so far */
-    bool is_failed;        /* nothing more goes inside */
-    bool is_lost;          /* and the caller has been told */
-    uint64_t refused_walk; /* the inside said AGAIN in this walk */
+    uint64_t link_free_ns;  /* its link has sent everything accepted so far */
+    bool is_failed;         /* nothing more goes inside */
+    bool is_lost;           /* and the caller has been told */
+    uint64_t refused_walk;  /* the inside said AGAIN in this walk */
+    uint64_t busy_until_ns; /* answers AGAIN; 0: no post to it yet */
     struct prs_faulty_scope scope;
     struct prs_faulty_scope lanes[]; /* caps.lanes_max */
 };
@@ -77,6 +78,7 @@ struct prs_faulty_endpoint {
     struct prs_faulty_list free;
     uint32_t n_ops;       /* in open and done */
     uint64_t posted;      /* operations accepted so far */
+    uint64_t attempts;    /* posts so far that were not refused by chance */
     uint64_t rung;        /* those numbered up to here may go inside: the doorbell */
     bool needs_flush;     /* the inside holds operations posted with MORE */
     bool has_failed_peer; /* its HELD operations wait to be failed */
