@@ -75,6 +75,7 @@ struct prs_lf_peer {
     struct prs_lf_sink sink; /* key 0: an empty put is sent as it is */
     uint32_t in_flight;      /* operations the provider has */
     int process;             /* process.h; -1: on another host, or ourselves */
+    bool contacted;          /* it has taken an operation: there is a connection */
     bool lost;
     bool ended;    /* its process has; since `since_ns` */
     bool refusing; /* nothing but AGAIN, with nothing in flight; since `since_ns` */
@@ -176,6 +177,8 @@ const char *prs_lf_op_name(uint8_t kind);
 /* Whether endpoints have something to sleep on; fills caps.wakes and its word. */
 void prs_lf_wake_find(struct prs_lf_fabric *fabric);
 int prs_lf_wait_fd(struct prs_endpoint *endpoint);
+/* There is a first connection to this peer. */
+void prs_lf_contacted(struct prs_lf_endpoint *endpoint, struct prs_lf_peer *peer);
 enum perseus_status prs_lf_arm(struct prs_endpoint *endpoint, uint64_t *out_limit_ns);
 
 /* poll.c */

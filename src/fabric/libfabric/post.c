@@ -225,6 +225,9 @@ enum perseus_status prs_lf_submit(struct prs_lf_endpoint *endpoint, struct prs_l
         peer->in_flight++;
     }
     peer->refusing = false;
+    if (!peer->contacted) {
+        prs_lf_contacted(endpoint, peer);
+    }
     return PERSEUS_OK;
 }
 
