@@ -23,7 +23,7 @@
 static const struct prs_order_pools smallest = {
     .operations = 2, .tokens = 1, .quiets = 1, .stages = 1, .replies = 1};
 
-#define LOSSES 60 /* the failing operation is one of the first so many */
+#define LOSSES 60 /* the lost operation is one of the first so many */
 
 struct world_pe {
     struct world *world;
@@ -114,7 +114,8 @@ static enum perseus_status build_pe(struct world *world, uint32_t index, uint64_
         .reorder = true,
         .again_probability = 0.2};
     if (world->what->loses && index == seed % WORLD_PES) {
-        adversary.fail_nth = 1 + seed / WORLD_PES % LOSSES;
+        uint64_t nth = 1 + seed / WORLD_PES / 2 % LOSSES;
+        *(seed / WORLD_PES % 2 == 0 ? &adversary.fail_nth : &adversary.refuse_nth) = nth;
     }
     pe->world = world;
     enum perseus_status status = open_fabric(world->what, clock, &adversary, &pe->fabric);

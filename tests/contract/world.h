@@ -22,7 +22,7 @@ struct world_case {
     uint64_t unordered_mask, ungranted_mask; /* prs_fabric_config */
     bool no_immediate_signal;
     bool small_pools;     /* everything that can run out has its minimum */
-    bool loses;           /* an operation of one PE fails, and with it that pair */
+    bool loses;           /* an operation of one PE fails or is refused, and with it that pair */
     uint64_t latency_ns;  /* 0: a few hundred */
     const char *fabric;   /* with provider; NULL: libfabric */
     const char *provider; /* a libfabric provider inside the adversary; NULL: loopback */

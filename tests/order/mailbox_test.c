@@ -11,6 +11,9 @@
 #define ALL    PRS_ORDER_ALL_PEERS
 #define SENDER 2u
 
+static struct bench
+    *scribbled; /* by the sender that test_a_record_is_applied_as_it_was_checked plays */
+
 static struct prs_immediate decode(const struct bench *bench, uint32_t post)
 {
     struct prs_immediate what;
@@ -189,6 +192,36 @@ static void test_more_puts_than_were_sent_are_an_error(void **state)
             bench_finish(&bench);
         }
     }
+}
+
+/* The sender writes into its record between check and use: what was checked is applied. */
+static bool scribble(const struct prs_mail_in *in, const struct prs_record *record)
+{
+    static struct prs_record changed;
+    (void)in;
+    struct bench *bench = scribbled;
+    changed = *record;
+    changed.offset = 3; /* no word */
+    changed.values[0] = 666;
+    memcpy(bench->orderer->control +
+               prs_mail_place(&bench->orderer->layout, PRS_MAIL_NEAR, SENDER, 0),
+           &changed, prs_record_bytes(&changed));
+    return true;
+}
+
+static void test_a_record_is_applied_as_it_was_checked(void **state)
+{
+    (void)state;
+    struct prs_mode mode = prs_mode_counted;
+    mode.may_apply = scribble;
+    struct bench bench;
+    bench_init(&bench, PERSEUS_ORDERING_COUNTED, NULL, &mode);
+    scribbled = &bench;
+    arrive_record(&bench, 0, 0, 100);
+    bench_progress(&bench);
+    assert_int_equal(bench.memory[2], 100);
+    assert_int_equal(decode(&bench, 0).code, PRS_ANSWER_ACK);
+    bench_finish(&bench);
 }
 
 /* An immediate that names a record which is not in its mailbox was guessed: told as any other
@@ -476,6 +509,7 @@ int main(void)
         cmocka_unit_test(test_quiet_waits_until_riding_signals_are_applied),
         cmocka_unit_test(test_arrivals_are_counted_per_epoch),
         cmocka_unit_test(test_more_puts_than_were_sent_are_an_error),
+        cmocka_unit_test(test_a_record_is_applied_as_it_was_checked),
         cmocka_unit_test(test_a_guessed_record_is_a_stranger),
         cmocka_unit_test(test_one_acknowledgement_is_in_flight_at_a_time),
         cmocka_unit_test(test_a_full_mailbox_parks_and_recovers),
