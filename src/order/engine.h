@@ -165,10 +165,10 @@ enum perseus_status prs_operation_vector(struct prs_orderer *orderer, struct prs
 enum perseus_status prs_operation_transfer(struct prs_orderer *orderer, struct prs_order_peer *peer,
                                            const struct prs_request *request, uint32_t token,
                                            struct prs_pending **out);
-/* Adds a signal to the one parked last toward its peer, if they make one vector: token-less, of one
- * fence, the next word. */
+/* Adds a signal that must be after `after` to the one parked last toward its peer, if they make one
+ * vector: token-less, no fence between them, the next word. */
 bool prs_operation_join(struct prs_orderer *orderer, struct prs_order_peer *peer,
-                        const struct prs_word *word);
+                        const struct prs_word *word, uint64_t after);
 /* Whether the put_signal's signal may ride, and then its one operation. */
 bool prs_operation_rides(const struct prs_orderer *orderer, const struct prs_order_peer *peer,
                          const struct prs_request *request);

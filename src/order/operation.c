@@ -213,12 +213,12 @@ static bool make_room(struct prs_orderer *orderer, struct prs_pending *pending)
     return true;
 }
 
+/* What is behind a fence behind the record is behind all its signals: none joins it then. */
 bool prs_operation_join(struct prs_orderer *orderer, struct prs_order_peer *peer,
-                        const struct prs_word *word)
+                        const struct prs_word *word, uint64_t after)
 {
     struct prs_pending *pending = prs_order_parked_tail(orderer, peer);
-    if (pending == NULL || !pending->gathers || pending->after != peer->fence_after ||
-        pending->of_peer.epoch != peer->epochs.current) {
+    if (pending == NULL || !pending->gathers || pending->of_peer.epoch < peer->fence_after) {
         return false;
     }
     struct prs_record *record = prs_mail_record(orderer, pending);
@@ -236,6 +236,10 @@ bool prs_operation_join(struct prs_orderer *orderer, struct prs_order_peer *peer
     record->count = (uint8_t)(count + 1);
     pending->op.bytes = prs_record_bytes(record);
     set_source(orderer, pending, record);
+    /* As if all of it came now. */
+    pending->after = after > pending->after ? after : pending->after;
+    prs_epochs_remove(&peer->epochs, &pending->of_peer);
+    prs_epochs_add(&peer->epochs, &pending->of_peer);
     return true;
 }
 

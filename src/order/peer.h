@@ -41,6 +41,8 @@ struct prs_mail_out {
     struct {
         uint32_t at, used;
     } rings[PRS_MAIL_RINGS];
+    uint64_t next_word; /* offset behind the last signal's word, and its window */
+    uint32_t next_window;
     struct prs_riding_base base; /* as it will be at the target when the next one submitted is */
     uint64_t put_immediate;      /* of puts in epoch put_epoch - 1 */
     uint64_t put_epoch;

@@ -5,6 +5,8 @@
 
 #include "fabric/word.h"
 
+#define GATHER_BYTES_MAX 8192u /* larger puts are worth a message each, with their signal on it */
+
 /* Posts the operation or parks it behind its peer's others. AGAIN: neither. */
 static enum perseus_status place(struct prs_orderer *orderer, struct prs_order_peer *peer,
                                  struct prs_pending *pending, bool may_overtake)
@@ -70,6 +72,13 @@ static void count_transfer(struct prs_order_peer *peer, const struct prs_request
     }
 }
 
+/* Where the next signal would be this one's neighbour. */
+static void note_signal(struct prs_order_peer *peer, const struct prs_word *word)
+{
+    peer->mail_out.next_word = word->offset + sizeof(uint64_t);
+    peer->mail_out.next_window = word->remote->window;
+}
+
 static struct prs_word signal_of(const struct prs_request *request)
 {
     bool alone = request->kind == PRS_REQUEST_SIGNAL;
@@ -95,6 +104,21 @@ static struct prs_word atomic_of(const struct prs_request *request)
 
 /* ---- requests ---- */
 
+/*
+ * Whether a put_signal's signal goes with its neighbours, at the end of the batch. An immediate tells
+ * of one message, so puts with riding signals are a message each; where the fabric makes several
+ * puts one message (caps.batching) and keeps them in order, small ones are better off with one
+ * record for the signals of all of them.
+ */
+static bool gathers(const struct prs_orderer *orderer, const struct prs_order_peer *peer,
+                    const struct prs_request *request, const struct prs_word *word, uint32_t token)
+{
+    return orderer->mode->ordered && orderer->signals_are_records && orderer->caps.batching &&
+           request->bytes <= GATHER_BYTES_MAX && word->op == PERSEUS_ATOMIC_SET &&
+           token == PRS_NONE && word->offset == peer->mail_out.next_word &&
+           word->remote->window == peer->mail_out.next_window;
+}
+
 static enum perseus_status submit_riding(struct prs_orderer *orderer, struct prs_order_peer *peer,
                                          const struct prs_request *request, uint32_t token)
 {
@@ -106,6 +130,8 @@ static enum perseus_status submit_riding(struct prs_orderer *orderer, struct prs
     if (status == PERSEUS_OK) {
         count_transfer(peer, request);
         prs_count(&peer->counters.signals, 1);
+        struct prs_word word = signal_of(request);
+        note_signal(peer, &word);
     }
     return status;
 }
@@ -126,25 +152,61 @@ take_put_and_signal(struct prs_orderer *orderer, struct prs_order_peer *peer,
     return status;
 }
 
+/* A signal in a record leaves with the end of its batch, so that those of the next words may join
+ * it: a group's signals to one peer become one message. */
+static void park_gathering(struct prs_orderer *orderer, struct prs_order_peer *peer,
+                           struct prs_pending *pending)
+{
+    pending->gathers = true;
+    prs_pending_open(orderer, pending);
+    prs_order_park(orderer, peer, pending);
+    prs_order_wake(orderer, peer);
+}
+
+/* The signal of a put_signal whose put is on its way: never fails for lack of room. */
+static void place_behind_put(struct prs_orderer *orderer, struct prs_order_peer *peer,
+                             struct prs_pending *signal, const struct prs_word *word, bool gathers)
+{
+    uint8_t form = signal->form;
+    prs_count(&peer->counters.signals, 1);
+    if (gathers && prs_operation_join(orderer, peer, word, signal->after)) {
+        prs_pending_give_back(orderer, signal);
+        note_word(peer, word, form);
+        return;
+    }
+    prs_count(&peer->counters.signal_messages, 1);
+    if (gathers) {
+        park_gathering(orderer, peer, signal);
+    } else {
+        enum perseus_status status =
+            place(orderer, peer, signal, false); /* there is room to park */
+        if (status != PERSEUS_OK) {
+            prs_pending_give_up(orderer, signal, status); /* its peer has failed, and tells */
+            return;
+        }
+    }
+    note_word(peer, word, form);
+}
+
 /* Put, fence of this peer, signal. After the put was posted nothing may fail for lack of room. */
 static enum perseus_status submit_put_signal(struct prs_orderer *orderer,
                                              struct prs_order_peer *peer,
                                              const struct prs_request *request, uint32_t token)
 {
-    if (prs_operation_rides(orderer, peer, request)) {
+    struct prs_word word = signal_of(request);
+    bool waits = gathers(orderer, peer, request, &word, token);
+    if (!waits && prs_operation_rides(orderer, peer, request)) {
         return submit_riding(orderer, peer, request, token);
     }
     if (peer->parked_count + 2 > orderer->config.parked_max) {
         return PERSEUS_AGAIN;
     }
-    struct prs_word word = signal_of(request);
     struct prs_pending *put, *signal;
     enum perseus_status status =
         take_put_and_signal(orderer, peer, request, &word, token, &put, &signal);
     if (status != PERSEUS_OK) {
         return status;
     }
-    uint8_t form = signal->form;
     status = place_or_give_back(orderer, peer, put, true);
     if (status != PERSEUS_OK) {
         prs_pending_give_back(orderer, signal);
@@ -156,14 +218,8 @@ static enum perseus_status submit_put_signal(struct prs_orderer *orderer,
     if (orderer->mode->stalls) {
         prs_order_stall_begin(orderer, peer);
     }
-    status = place(orderer, peer, signal, false); /* never AGAIN: there is room to park */
-    if (status != PERSEUS_OK) {
-        prs_pending_give_up(orderer, signal, status); /* its peer has failed, and tells */
-        return PERSEUS_OK;
-    }
-    note_word(peer, &word, form);
-    prs_count(&peer->counters.signals, 1);
-    prs_count(&peer->counters.signal_messages, 1);
+    place_behind_put(orderer, peer, signal, &word, waits);
+    note_signal(peer, &word);
     return PERSEUS_OK;
 }
 
@@ -181,8 +237,6 @@ static enum perseus_status submit_transfer(struct prs_orderer *orderer, struct p
     return status;
 }
 
-/* A signal in a record leaves with the end of its batch, so that those of the next words may join
- * it: a group's signals to one peer become one message. */
 static enum perseus_status place_signal(struct prs_orderer *orderer, struct prs_order_peer *peer,
                                         struct prs_pending *pending)
 {
@@ -191,10 +245,7 @@ static enum perseus_status place_signal(struct prs_orderer *orderer, struct prs_
     if (!gathers || !prs_order_can_park(orderer, peer)) {
         return place_or_give_back(orderer, peer, pending, false);
     }
-    pending->gathers = true;
-    prs_pending_open(orderer, pending);
-    prs_order_park(orderer, peer, pending);
-    prs_order_wake(orderer, peer);
+    park_gathering(orderer, peer, pending);
     return PERSEUS_OK;
 }
 
@@ -207,7 +258,7 @@ static enum perseus_status submit_word(struct prs_orderer *orderer, struct prs_o
                         (unsigned long long)word->bytes, peer->rank);
     }
     bool sets = is_signal && word->op == PERSEUS_ATOMIC_SET && token == PRS_NONE;
-    if (sets && prs_operation_join(orderer, peer, word)) {
+    if (sets && prs_operation_join(orderer, peer, word, peer->fence_after)) {
         note_word(peer, word, PRS_FORM_RECORD);
         prs_count(&peer->counters.signals, 1);
         return PERSEUS_OK;

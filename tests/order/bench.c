@@ -158,6 +158,15 @@ enum perseus_status bench_put_signal_at(struct bench *bench, uint32_t peer, uint
     return submit(bench, &put);
 }
 
+enum perseus_status bench_batch_put_signal(struct bench *bench, uint32_t peer, uint64_t offset,
+                                           uint64_t value)
+{
+    struct prs_request put = request(bench, PRS_REQUEST_PUT_SIGNAL, peer);
+    put.signal_offset = offset;
+    put.value = value;
+    return prs_orderer_submit(bench->orderer, &put);
+}
+
 enum perseus_status bench_batch_signal(struct bench *bench, uint32_t peer, uint64_t offset,
                                        uint64_t value)
 {

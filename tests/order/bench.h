@@ -44,6 +44,8 @@ enum perseus_status bench_signal(struct bench *bench, uint32_t peer, uint64_t va
 enum perseus_status bench_signal_at(struct bench *bench, uint32_t peer, uint64_t offset);
 enum perseus_status bench_put_signal_at(struct bench *bench, uint32_t peer, uint64_t offset);
 /* The batch goes on: no flush. */
+enum perseus_status bench_batch_put_signal(struct bench *bench, uint32_t peer, uint64_t offset,
+                                           uint64_t value);
 enum perseus_status bench_batch_signal(struct bench *bench, uint32_t peer, uint64_t offset,
                                        uint64_t value);
 enum perseus_status bench_add(struct bench *bench, uint32_t peer, uint64_t value);

@@ -405,6 +405,77 @@ static void test_signals_of_a_batch_join(void **state)
     bench_finish(&bench);
 }
 
+/* Small put_signals whose words are neighbours: where puts of a batch share messages, so do their
+ * signals, behind all of them. */
+static void test_neighbours_do_not_ride_but_join(void **state)
+{
+    (void)state;
+    struct fake_fabric *fake = fake_fabric_create();
+    struct prs_caps caps = fake->fabric.caps;
+    fake_fabric_destroy(fake);
+    caps.signals_tear = true;
+    caps.batching = true;
+    struct bench bench;
+    bench_init(&bench, PERSEUS_ORDERING_FIFO, &caps, NULL);
+    for (uint64_t i = 0; i < 6; i++) {
+        assert_int_equal(bench_batch_put_signal(&bench, 1, 64 + 8 * i, 100 + i), PERSEUS_OK);
+    }
+    assert_int_equal(bench_posts(&bench), 6); /* the first has no neighbour, and rides */
+    assert_int_equal(decode(&bench, 0).kind, PRS_IMMEDIATE_RIDING);
+    for (uint32_t i = 1; i < 6; i++) {
+        assert_int_equal(bench_post(&bench, i)->flags & PRS_OP_IMMEDIATE, 0);
+    }
+    assert_int_equal(prs_orderer_flush(bench.orderer), PERSEUS_OK);
+    assert_int_equal(bench_posts(&bench), 7);
+    const struct prs_record *record = posted_record(&bench, 6);
+    assert_int_equal(record->kind, PRS_RECORD_VECTOR);
+    assert_int_equal(record->count, 5);
+    assert_int_equal(record->offset, 72);
+    for (uint64_t i = 0; i < 5; i++) {
+        assert_int_equal(record->values[i], 101 + i);
+    }
+    assert_int_equal(bench_stats(&bench, 1).signals, 6);
+    fake_complete_all(bench.fake);
+    acknowledge(&bench, 1, 2);
+    assert_true(prs_orderer_is_idle(bench.orderer));
+    bench_finish(&bench);
+}
+
+/* What is behind a fence waits for all that is in front of it: a put_signal's signal neither joins
+ * those, nor does a put behind it pass them. */
+static void test_no_neighbour_joins_across_a_fence(void **state)
+{
+    (void)state;
+    struct fake_fabric *fake = fake_fabric_create();
+    struct prs_caps caps = fake->fabric.caps;
+    fake_fabric_destroy(fake);
+    caps.signals_tear = true;
+    caps.batching = true;
+    struct bench bench;
+    bench_init(&bench, PERSEUS_ORDERING_FIFO, &caps, NULL);
+    assert_int_equal(bench_batch_put_signal(&bench, 1, 64, 1), PERSEUS_OK);
+    assert_int_equal(bench_batch_put_signal(&bench, 1, 72, 2), PERSEUS_OK); /* a record, parked */
+    assert_int_equal(bench_posts(&bench), 2);
+    assert_int_equal(prs_orderer_fence(bench.orderer, 1), PERSEUS_OK);
+    assert_int_equal(bench_batch_put_signal(&bench, 1, 80, 3), PERSEUS_OK);
+    assert_int_equal(bench_batch_signal(&bench, 1, 88, 4), PERSEUS_OK);
+    assert_int_equal(bench_posts(&bench), 2); /* its put may not pass the record */
+    assert_int_equal(prs_orderer_flush(bench.orderer), PERSEUS_OK);
+    assert_int_equal(posted_record(&bench, 2)->kind, PRS_RECORD_SET);
+    assert_int_equal(posted_record(&bench, 2)->values[0], 2);
+    assert_int_equal(bench_posts(&bench), 3); /* nor leave before its answer */
+    fake_complete_all(bench.fake);
+    acknowledge(&bench, 1, 2);
+    assert_int_equal(prs_orderer_flush(bench.orderer), PERSEUS_OK);
+    assert_int_equal(bench_post(&bench, 3)->flags & PRS_OP_IMMEDIATE, 0);
+    assert_int_equal(posted_record(&bench, 4)->values[0], 3);
+    assert_int_equal(posted_record(&bench, 4)->count, 2); /* these two have no fence between */
+    fake_complete_all(bench.fake);
+    acknowledge(&bench, 1, 3);
+    assert_true(prs_orderer_is_idle(bench.orderer));
+    bench_finish(&bench);
+}
+
 static void test_malformed_arrivals_are_ignored(void **state)
 {
     (void)state;
@@ -517,6 +588,8 @@ int main(void)
         cmocka_unit_test(test_the_target_answers_a_fetch_with_one_put),
         cmocka_unit_test(test_signals_that_would_tear_are_records),
         cmocka_unit_test(test_signals_of_a_batch_join),
+        cmocka_unit_test(test_neighbours_do_not_ride_but_join),
+        cmocka_unit_test(test_no_neighbour_joins_across_a_fence),
         cmocka_unit_test(test_malformed_arrivals_are_ignored),
         cmocka_unit_test(test_codec_round_trips),
         cmocka_unit_test(test_a_tag_covers_everything),
