@@ -11,6 +11,11 @@ static bool is_atomic(enum prs_op_kind kind)
     return kind == PRS_OP_ATOMIC || kind == PRS_OP_ATOMIC_FETCH;
 }
 
+bool prs_op_is_word(const struct prs_op *op)
+{
+    return op->kind == PRS_OP_SIGNAL_SET || is_atomic(op->kind);
+}
+
 /* These three return what is wrong, or NULL. */
 static const char *flags_wrong(const struct prs_caps *caps, const struct prs_op *op)
 {
@@ -81,7 +86,7 @@ static const char *op_wrong(const struct prs_caps *caps, const struct prs_op *op
     if (wrong != NULL) {
         return wrong;
     }
-    bool is_word = op->kind == PRS_OP_SIGNAL_SET || is_atomic(op->kind);
+    bool is_word = prs_op_is_word(op);
     if (is_word && op->remote_offset % 8 != 0) {
         return "a word must be 8-byte aligned";
     }
@@ -102,6 +107,18 @@ enum perseus_status prs_op_check(const struct prs_endpoint *endpoint, const stru
                     "caps and regions",
                     caps->provider, op->kind, op->peer, wrong, (unsigned long long)op->bytes,
                     (unsigned long long)op->remote_offset, op->flags, op->lane);
+}
+
+enum perseus_status prs_op_check_word(const struct prs_op *op, bool is_region_aligned,
+                                      const struct prs_log *log)
+{
+    if (is_region_aligned || !prs_op_is_word(op)) {
+        return PERSEUS_OK;
+    }
+    return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
+                    "words need a region that begins on an 8-byte boundary, and this one of "
+                    "peer %u does not",
+                    op->peer);
 }
 
 bool prs_order_kept(uint32_t order, enum prs_op_kind earlier, enum prs_op_kind later)

@@ -5,7 +5,7 @@
  *
  *   fabric.c    open, close, regions, the ops table
  *   caps.c      what is granted, by provider
- *   endpoint.c  endpoints, peers, remotes
+ *   endpoint.c  endpoints, and which GPU their peers' memory lies in
  *   post.c      post and flush: takes an operation and gives it its place
  *   place.c     the place of an operation: which copies may share a batch
  *   lane.c      a stream: batches are submitted in order, an event ends each volley of them
@@ -27,7 +27,7 @@
  * copies become visible in the memory they go to, also to kernels that poll it: an acquire load at
  * system scope that sees the word of a later copy sees the bytes of an earlier one.
  *
- * Threads share a port only (port.h). The engine works on while a peer closes a region, so the
+ * Threads share a port only (../inprocess/port.h). The engine works on while a peer closes a region, so the
  * owner of a region waits for the streams of its visitors before it lets the memory go.
  */
 #ifndef PRS_FABRIC_CUDADMA_CUDADMA_H
@@ -36,9 +36,7 @@
 #include <pthread.h>
 
 #include "cuda/device.h"
-#include "fabric/door.h"
-#include "fabric/fabric.h"
-#include "fabric/port.h"
+#include "fabric/inprocess/inprocess.h"
 
 #define PRS_CUDADMA_LANES        4
 #define PRS_CUDADMA_LEVELS       64   /* of a lane, not submitted yet */
@@ -64,35 +62,15 @@ uint64_t prs_cudadma_place(uint32_t order, struct prs_cudadma_order *state, cons
                            uint64_t next);
 
 struct prs_cudadma_fabric {
-    struct prs_fabric base;
-    const struct prs_log *log;
+    struct prs_inprocess_fabric common;
     struct prs_gpu *cuda;
     struct prs_gpu_device device;
-    struct prs_port *port;
-    struct prs_door *door;
-    struct prs_cudadma_endpoint *first; /* the one that takes target events, or NULL */
-    bool had_first;
     prs_cudadma_place_fn place;
 };
 
 struct prs_cudadma_region {
-    struct prs_region base;
-    struct prs_port_slot slot;
+    struct prs_inprocess_region common;
     bool is_pinned; /* by us */
-};
-
-#define PRS_CUDADMA_BLOB_MAGIC 0x70726364u /* "prcd" */
-struct prs_cudadma_blob {
-    uint32_t magic;
-    int32_t device;
-    struct prs_port_slot slot;
-    uint64_t port; /* id */
-};
-
-struct prs_cudadma_remote {
-    struct prs_remote base;
-    struct prs_port_slot slot;
-    bool is_word_aligned;
 };
 
 /* Points into no object that may go before it: not to its remote, and to local memory only, which
@@ -128,22 +106,18 @@ struct prs_cudadma_lane {
 };
 
 struct prs_cudadma_peer {
-    struct prs_port *port;
+    struct prs_inprocess_peer common;
     struct prs_port_visitor visitor;
-    bool is_lost;
     struct prs_cudadma_order order[PRS_CUDADMA_LANES];
 };
 
 struct prs_cudadma_endpoint {
-    struct prs_endpoint base;
+    struct prs_inprocess_endpoint common;
     struct prs_cudadma_fabric *fabric;
-    struct prs_cudadma_peer **peers;
-    uint32_t n_peers, peers_room;
     /* Held from the look at a region to the driver's having its copies: see prs_port_settle. */
     pthread_mutex_t submitting;
     struct prs_cudadma_lane lanes[PRS_CUDADMA_LANES];
     struct prs_cudadma_list done; /* to be reported */
-    bool events_first;            /* alternates: neither kind of event starves the other */
     unsigned char *pinned;        /* inline sources, then words of the lanes */
     struct prs_cudadma_op *free;
     struct prs_cudadma_op pool[PRS_CUDADMA_INFLIGHT];
@@ -170,13 +144,10 @@ enum perseus_status prs_cudadma_caps(const struct prs_fabric_config *config, str
 /* endpoint.c */
 enum perseus_status prs_cudadma_endpoint_open(struct prs_fabric *fabric, struct prs_endpoint **out);
 void prs_cudadma_endpoint_close(struct prs_endpoint *endpoint);
-enum perseus_status prs_cudadma_endpoint_address(struct prs_endpoint *endpoint, void *out,
-                                                 size_t *bytes);
 enum perseus_status prs_cudadma_connect(struct prs_endpoint *endpoint, const void *address,
                                         size_t bytes, uint32_t *out_peer);
 enum perseus_status prs_cudadma_import(struct prs_endpoint *endpoint, uint32_t peer,
                                        const void *blob, size_t bytes, struct prs_remote **out);
-void prs_cudadma_remote_close(struct prs_remote *remote);
 
 /* post.c */
 enum perseus_status prs_cudadma_post(struct prs_endpoint *endpoint, const struct prs_op *op);

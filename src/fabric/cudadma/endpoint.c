@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
-#include <string.h>
 
 #include "fabric/cudadma/cudadma.h"
-
-_Static_assert(sizeof(struct prs_door_address) <= PRS_ADDRESS_MAX, "addresses fit");
-_Static_assert(sizeof(struct prs_cudadma_blob) <= PRS_BLOB_MAX, "blobs fit");
 
 #define INLINE_TOTAL ((size_t)PRS_CUDADMA_INFLIGHT * PRS_CUDADMA_INLINE_BYTES)
 #define WORDS_BYTES  (PRS_CUDADMA_WORDS * sizeof(uint64_t))
@@ -46,20 +42,36 @@ static enum perseus_status open_lanes(struct prs_cudadma_endpoint *self)
     return status;
 }
 
+/* Nobody visits any more. */
+static void finish(struct prs_cudadma_endpoint *self)
+{
+    const struct prs_gpu_device *device = &self->fabric->device;
+    void *before = NULL;
+    if (prs_gpu_enter(device, &before) == PERSEUS_OK) {
+        for (uint32_t i = 0; i < PRS_CUDADMA_LANES; i++) {
+            prs_cudadma_lane_close(self, i);
+        }
+        prs_gpu_host_free(device, self->pinned);
+        prs_gpu_leave(device, before);
+    }
+    prs_inprocess_endpoint_close(&self->common);
+    pthread_mutex_destroy(&self->submitting);
+    free(self);
+}
+
 enum perseus_status prs_cudadma_endpoint_open(struct prs_fabric *fabric, struct prs_endpoint **out)
 {
     struct prs_cudadma_fabric *owner = (struct prs_cudadma_fabric *)fabric;
     struct prs_cudadma_endpoint *self = calloc(1, sizeof *self);
     if (self == NULL) {
-        return prs_fail(owner->log, PERSEUS_OUT_OF_MEMORY, "no memory for a cudadma endpoint");
+        return prs_fail(owner->common.log, PERSEUS_OUT_OF_MEMORY,
+                        "no memory for a cudadma endpoint");
     }
-    self->base.ops = &prs_cudadma_ops;
-    self->base.fabric = fabric;
     self->fabric = owner;
     pthread_mutex_init(&self->submitting, NULL);
     enum perseus_status status = open_lanes(self);
     if (status != PERSEUS_OK) {
-        prs_cudadma_endpoint_close(&self->base);
+        finish(self);
         return status;
     }
     for (uint32_t i = PRS_CUDADMA_INFLIGHT; i-- > 0;) {
@@ -67,12 +79,8 @@ enum perseus_status prs_cudadma_endpoint_open(struct prs_fabric *fabric, struct 
         self->pool[i].next = self->free;
         self->free = &self->pool[i];
     }
-    if (!owner->had_first) {
-        owner->had_first = true;
-        owner->first = self;
-        prs_port_open(owner->port);
-    }
-    *out = &self->base;
+    prs_inprocess_endpoint_open(&self->common, &owner->common);
+    *out = &self->common.base;
     return PERSEUS_OK;
 }
 
@@ -83,90 +91,28 @@ void prs_cudadma_endpoint_close(struct prs_endpoint *endpoint)
         return;
     }
     struct prs_cudadma_endpoint *self = (struct prs_cudadma_endpoint *)endpoint;
-    const struct prs_gpu_device *device = &self->fabric->device;
-    void *before = NULL;
-    if (self->fabric->first == self) {
-        prs_port_shut(self->fabric->port);
-        prs_port_settle(self->fabric->port);
-        self->fabric->first = NULL;
+    prs_inprocess_endpoint_shut(&self->common);
+    prs_port_settle(self->fabric->common.port);
+    for (uint32_t i = 0; i < self->common.n_peers; i++) {
+        struct prs_cudadma_peer *peer = (struct prs_cudadma_peer *)self->common.peers[i];
+        prs_port_unvisit(peer->common.port, &peer->visitor);
     }
-    for (uint32_t i = 0; i < self->n_peers; i++) {
-        prs_port_unvisit(self->peers[i]->port, &self->peers[i]->visitor);
-    }
-    if (prs_gpu_enter(device, &before) == PERSEUS_OK) {
-        for (uint32_t i = 0; i < PRS_CUDADMA_LANES; i++) {
-            prs_cudadma_lane_close(self, i);
-        }
-        prs_gpu_host_free(device, self->pinned);
-        prs_gpu_leave(device, before);
-    }
-    for (uint32_t i = 0; i < self->n_peers; i++) {
-        prs_port_unref(self->peers[i]->port);
-        free(self->peers[i]);
-    }
-    pthread_mutex_destroy(&self->submitting);
-    free(self->peers);
-    free(self);
-}
-
-enum perseus_status prs_cudadma_endpoint_address(struct prs_endpoint *endpoint, void *out,
-                                                 size_t *bytes)
-{
-    struct prs_cudadma_endpoint *self = (struct prs_cudadma_endpoint *)endpoint;
-    struct prs_door_address address = prs_door_address(self->fabric->door);
-    if (*bytes < sizeof address) {
-        return prs_fail(self->fabric->log, PERSEUS_INVALID_ARGUMENT,
-                        "an address needs %zu bytes, not %zu", sizeof address, *bytes);
-    }
-    memcpy(out, &address, sizeof address);
-    *bytes = sizeof address;
-    return PERSEUS_OK;
+    finish(self);
 }
 
 /* ---- peers ---- */
-
-static enum perseus_status reserve_peer(struct prs_cudadma_endpoint *self)
-{
-    if (self->n_peers < self->peers_room) {
-        return PERSEUS_OK;
-    }
-    uint32_t room = self->peers_room == 0 ? 8 : 2 * self->peers_room;
-    struct prs_cudadma_peer **peers = realloc(self->peers, room * sizeof(void *));
-    if (peers == NULL) {
-        return PERSEUS_OUT_OF_MEMORY;
-    }
-    self->peers = peers;
-    self->peers_room = room;
-    return PERSEUS_OK;
-}
 
 enum perseus_status prs_cudadma_connect(struct prs_endpoint *endpoint, const void *address,
                                         size_t bytes, uint32_t *out_peer)
 {
     struct prs_cudadma_endpoint *self = (struct prs_cudadma_endpoint *)endpoint;
-    struct prs_door_address content;
-    if (bytes != sizeof content) {
-        return prs_fail(self->fabric->log, PERSEUS_INVALID_ARGUMENT,
-                        "a cudadma address has %zu bytes, not %zu; do all PEs use one fabric?",
-                        sizeof content, bytes);
+    enum perseus_status status = prs_inprocess_connect(endpoint, address, bytes, out_peer);
+    if (status == PERSEUS_OK) {
+        struct prs_cudadma_peer *peer = (struct prs_cudadma_peer *)self->common.peers[*out_peer];
+        peer->visitor = (struct prs_port_visitor){.settle = settle, .context = self};
+        prs_port_visit(peer->common.port, &peer->visitor);
     }
-    memcpy(&content, address, sizeof content);
-    struct prs_cudadma_peer *peer = calloc(1, sizeof *peer);
-    if (peer == NULL || reserve_peer(self) != PERSEUS_OK) {
-        free(peer);
-        return prs_fail(self->fabric->log, PERSEUS_OUT_OF_MEMORY, "no memory for peer %u",
-                        self->n_peers);
-    }
-    enum perseus_status status = prs_door_knock(&content, self->fabric->log, &peer->port);
-    if (status != PERSEUS_OK) {
-        free(peer);
-        return status;
-    }
-    peer->visitor = (struct prs_port_visitor){.settle = settle, .context = self};
-    prs_port_visit(peer->port, &peer->visitor);
-    *out_peer = self->n_peers;
-    self->peers[self->n_peers++] = peer;
-    return PERSEUS_OK;
+    return status;
 }
 
 /* ---- remotes ---- */
@@ -204,46 +150,14 @@ static enum perseus_status reach(struct prs_cudadma_endpoint *self, int ordinal)
 enum perseus_status prs_cudadma_import(struct prs_endpoint *endpoint, uint32_t peer,
                                        const void *blob, size_t bytes, struct prs_remote **out)
 {
-    struct prs_cudadma_endpoint *self = (struct prs_cudadma_endpoint *)endpoint;
-    const struct prs_log *log = self->fabric->log;
-    struct prs_cudadma_blob content;
-    if (peer >= self->n_peers) {
-        return prs_fail(log, PERSEUS_INVALID_ARGUMENT, "peer %u is not connected", peer);
+    enum perseus_status status = prs_inprocess_import(endpoint, peer, blob, bytes, out);
+    if (status == PERSEUS_OK) {
+        struct prs_inprocess_remote *remote = (struct prs_inprocess_remote *)*out;
+        status = reach((struct prs_cudadma_endpoint *)endpoint, remote->device);
+        if (status != PERSEUS_OK) {
+            prs_inprocess_remote_close(*out);
+            *out = NULL;
+        }
     }
-    struct prs_port *port = self->peers[peer]->port;
-    if (bytes == sizeof content) {
-        memcpy(&content, blob, sizeof content);
-    }
-    if (bytes != sizeof content || content.magic != PRS_CUDADMA_BLOB_MAGIC ||
-        content.port != prs_port_id(port)) {
-        return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
-                        "this is not a region blob of cudadma peer %u", peer);
-    }
-    enum perseus_status status = reach(self, content.device);
-    if (status != PERSEUS_OK) {
-        return status;
-    }
-    struct prs_cudadma_remote *remote = calloc(1, sizeof *remote);
-    if (remote == NULL) {
-        return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for a region of peer %u", peer);
-    }
-    unsigned char *base;
-    status = prs_port_enter(port, content.slot, &base, &remote->base.bytes);
-    if (status != PERSEUS_OK) {
-        free(remote);
-        return prs_fail(log, status, "peer %u has closed %s; import what it exports now", peer,
-                        status == PERSEUS_IO ? "this region" : "its endpoint");
-    }
-    remote->is_word_aligned = (uintptr_t)base % 8 == 0;
-    prs_port_leave(port);
-    remote->base.endpoint = endpoint;
-    remote->base.peer = peer;
-    remote->slot = content.slot;
-    *out = &remote->base;
-    return PERSEUS_OK;
-}
-
-void prs_cudadma_remote_close(struct prs_remote *remote)
-{
-    free(remote);
+    return status;
 }

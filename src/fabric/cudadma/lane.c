@@ -74,24 +74,12 @@ static enum perseus_status find_target(struct prs_cudadma_endpoint *self,
                                        const struct prs_cudadma_op *queued, unsigned char **out)
 {
     const struct prs_op *op = &queued->op;
-    struct prs_cudadma_peer *peer = self->peers[op->peer];
-    unsigned char *base;
-    size_t bytes;
-    if (peer->is_lost) {
-        return PERSEUS_PEER_LOST;
+    enum perseus_status status = prs_inprocess_enter(&self->common, op, queued->slot, out);
+    if (status == PERSEUS_OK) {
+        /* Not held open for the copy: the owner settles its visitors, and `submitting` is held. */
+        prs_port_leave(self->common.peers[op->peer]->port);
     }
-    enum perseus_status status = prs_port_enter(peer->port, queued->slot, &base, &bytes);
-    if (status != PERSEUS_OK) {
-        peer->is_lost = true;
-        return prs_fail(self->fabric->log, status,
-                        "peer %u has closed %s while an operation was on its way; no more can be "
-                        "sent to it",
-                        op->peer, status == PERSEUS_IO ? "the target region" : "its endpoint");
-    }
-    /* Not held open for the copy: the owner settles its visitors, and `submitting` is held. */
-    prs_port_leave(peer->port);
-    *out = base + op->remote_offset;
-    return PERSEUS_OK;
+    return status;
 }
 
 /* Adds the copy that carries out one operation. */

@@ -1,27 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fabric/cudadma/cudadma.h"
 
-#define IMMEDIATES_PER_POLL 64
-
-/* AGAIN: the target's inbox is full, try again later. */
-static enum perseus_status tell_target(struct prs_cudadma_endpoint *self,
-                                       const struct prs_cudadma_op *op)
+/* Reports what is done, as long as there is room to, and in the targets' inboxes. */
+static uint32_t report(struct prs_inprocess_endpoint *endpoint, struct prs_event *events,
+                       uint32_t n)
 {
-    if ((op->op.flags & PRS_OP_IMMEDIATE) == 0 || op->status != PERSEUS_OK) {
-        return PERSEUS_OK;
-    }
-    struct prs_port_event event = {.source = prs_port_id(self->fabric->port),
-                                   .immediate = op->op.immediate};
-    return prs_port_send(self->peers[op->op.peer]->port, event);
-}
-
-/* Reports what is done, as long as there is room to. */
-static uint32_t report(struct prs_cudadma_endpoint *self, struct prs_event *events, uint32_t n)
-{
+    struct prs_cudadma_endpoint *self = (struct prs_cudadma_endpoint *)endpoint;
     uint32_t filled = 0;
     while (self->done.first != NULL && filled < n) {
         struct prs_cudadma_op *done = self->done.first;
-        if (tell_target(self, done) == PERSEUS_AGAIN) {
+        if (done->status == PERSEUS_OK &&
+            prs_inprocess_tell(endpoint, &done->op) == PERSEUS_AGAIN) {
             break;
         }
         if (done->status != PERSEUS_OK || (done->op.flags & PRS_OP_UNTRACKED) == 0) {
@@ -35,33 +24,6 @@ static uint32_t report(struct prs_cudadma_endpoint *self, struct prs_event *even
         self->free = done;
     }
     return filled;
-}
-
-static uint32_t peer_of(const struct prs_cudadma_endpoint *self, uint64_t port)
-{
-    for (uint32_t i = 0; i < self->n_peers; i++) {
-        if (prs_port_id(self->peers[i]->port) == port) {
-            return i;
-        }
-    }
-    return PRS_PEER_UNKNOWN; /* it knows us, but we have not connected to it yet */
-}
-
-static uint32_t take_immediates(struct prs_cudadma_endpoint *self, struct prs_event *events,
-                                uint32_t n)
-{
-    if (self->fabric->first != self) {
-        return 0;
-    }
-    struct prs_port_event taken[IMMEDIATES_PER_POLL];
-    uint32_t room = n < IMMEDIATES_PER_POLL ? n : IMMEDIATES_PER_POLL;
-    uint32_t count = prs_port_receive(self->fabric->port, taken, room);
-    for (uint32_t i = 0; i < count; i++) {
-        events[i] = (struct prs_event){.kind = PRS_EVENT_IMMEDIATE,
-                                       .peer = peer_of(self, taken[i].source),
-                                       .immediate = taken[i].immediate};
-    }
-    return count;
 }
 
 static enum perseus_status advance(struct prs_cudadma_endpoint *self)
@@ -89,15 +51,6 @@ enum perseus_status prs_cudadma_poll(struct prs_endpoint *endpoint, struct prs_e
     if (status != PERSEUS_OK) {
         return status;
     }
-    uint32_t filled = 0;
-    self->events_first = !self->events_first;
-    if (self->events_first) {
-        filled = take_immediates(self, events, n);
-    }
-    filled += report(self, events + filled, n - filled);
-    if (!self->events_first) {
-        filled += take_immediates(self, events + filled, n - filled);
-    }
-    *out_n = filled;
+    *out_n = prs_inprocess_poll(&self->common, report, events, n);
     return PERSEUS_OK;
 }

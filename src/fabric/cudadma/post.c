@@ -2,36 +2,17 @@
 #include <string.h>
 
 #include "fabric/cudadma/cudadma.h"
-#include "fabric/op.h"
-
-static enum perseus_status check(struct prs_cudadma_endpoint *self, const struct prs_op *op)
-{
-    const struct prs_log *log = self->fabric->log;
-    if (op->peer >= self->n_peers) {
-        return prs_fail(log, PERSEUS_INVALID_ARGUMENT, "peer %u is not connected", op->peer);
-    }
-    enum perseus_status status = prs_op_check(&self->base, op, log);
-    if (status != PERSEUS_OK) {
-        return status;
-    }
-    const struct prs_cudadma_remote *remote = (const struct prs_cudadma_remote *)op->remote;
-    if (op->kind == PRS_OP_SIGNAL_SET && !remote->is_word_aligned) {
-        return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
-                        "words need a region that begins on an 8-byte boundary, and this one of "
-                        "peer %u does not",
-                        op->peer);
-    }
-    return self->peers[op->peer]->is_lost ? PERSEUS_PEER_LOST : PERSEUS_OK;
-}
 
 /* Finds the level of the operation; AGAIN while the lane has no room so far up. */
 static enum perseus_status place(struct prs_cudadma_endpoint *self, struct prs_cudadma_lane *lane,
                                  const struct prs_op *op, uint64_t *out_level)
 {
-    struct prs_cudadma_order *order = &self->peers[op->peer]->order[op->lane];
+    struct prs_cudadma_peer *peer = (struct prs_cudadma_peer *)self->common.peers[op->peer];
+    struct prs_cudadma_order *order = &peer->order[op->lane];
     for (int attempt = 0; attempt < 2; attempt++) {
         struct prs_cudadma_order after = *order;
-        uint64_t level = self->fabric->place(self->base.fabric->caps.order, &after, op, lane->next);
+        uint64_t level =
+            self->fabric->place(self->fabric->common.base.caps.order, &after, op, lane->next);
         if (level - lane->next < PRS_CUDADMA_LEVELS) {
             *order = after;
             *out_level = level;
@@ -48,7 +29,7 @@ static enum perseus_status place(struct prs_cudadma_endpoint *self, struct prs_c
 enum perseus_status prs_cudadma_post(struct prs_endpoint *endpoint, const struct prs_op *op)
 {
     struct prs_cudadma_endpoint *self = (struct prs_cudadma_endpoint *)endpoint;
-    enum perseus_status status = check(self, op);
+    enum perseus_status status = prs_inprocess_check(&self->common, op);
     if (status != PERSEUS_OK) {
         return status;
     }
@@ -65,7 +46,7 @@ enum perseus_status prs_cudadma_post(struct prs_endpoint *endpoint, const struct
     self->free = queued->next;
     queued->op = *op;
     queued->status = PERSEUS_OK;
-    queued->slot = ((const struct prs_cudadma_remote *)op->remote)->slot;
+    queued->slot = ((const struct prs_inprocess_remote *)op->remote)->slot;
     queued->local = op->local != NULL ? op->local->base + op->local_offset : NULL;
     if (op->flags & PRS_OP_INLINE && op->bytes > 0) {
         memcpy(queued->copied, op->inline_source, op->bytes);

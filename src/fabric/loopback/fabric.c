@@ -3,9 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "fabric/loopback/loopback.h"
+
+_Static_assert(sizeof(struct prs_loopback_endpoint) <= PRS_LOOPBACK_ENDPOINT_MAX,
+               "an endpoint is small");
 
 #define PRS_MESSAGE_BYTES_MAX (1ull << 30)
 #define PRS_ATOMICS_ALL       ((2u << PERSEUS_ATOMIC_COMPARE_SWAP) - 1)
@@ -60,15 +64,19 @@ static struct prs_caps loopback_caps(const struct prs_fabric_config *config)
     return caps;
 }
 
+static const struct prs_inprocess_kind loopback_kind = {.ops = &prs_loopback_ops,
+                                                        .magic = 0x70726c62u, /* "prlb" */
+                                                        .peer_bytes =
+                                                            sizeof(struct prs_loopback_peer)};
+
+/* ---- fabrics ---- */
+
 static void loopback_close(struct prs_fabric *fabric)
 {
-    if (fabric == NULL) {
-        return;
+    if (fabric != NULL) {
+        prs_inprocess_close((struct prs_inprocess_fabric *)fabric);
+        free(fabric);
     }
-    struct prs_loopback_fabric *self = (struct prs_loopback_fabric *)fabric;
-    prs_door_destroy(self->door); /* first: nobody may take a new reference to the port */
-    prs_port_unref(self->port);
-    free(self);
 }
 
 static enum perseus_status loopback_open(const struct prs_fabric_config *config,
@@ -81,33 +89,27 @@ static enum perseus_status loopback_open(const struct prs_fabric_config *config,
                         "choose fabric libfabric",
                         provider);
     }
-    uint64_t id;
-    if (getrandom(&id, sizeof id, 0) != sizeof id) {
-        return prs_fail(config->log, PERSEUS_IO, "no random numbers from the kernel: %s",
-                        strerror(errno));
-    }
-    struct prs_loopback_fabric *self = calloc(1, sizeof *self);
-    if (self == NULL || prs_port_create(id, &self->port) != PERSEUS_OK) {
-        free(self);
+    struct prs_inprocess_fabric *self = calloc(1, sizeof *self);
+    if (self == NULL) {
         return prs_fail(config->log, PERSEUS_OUT_OF_MEMORY, "no memory for a loopback fabric");
     }
-    self->base.ops = &prs_loopback_ops;
     self->base.caps = loopback_caps(config);
-    self->log = config->log;
-    enum perseus_status status = prs_door_create(self->port, self->log, &self->door);
+    enum perseus_status status = prs_inprocess_open(self, &loopback_kind, config->log);
     if (status != PERSEUS_OK) {
-        loopback_close(&self->base);
+        free(self);
         return status;
     }
     *out = &self->base;
     return PERSEUS_OK;
 }
 
+/* ---- regions ---- */
+
 static enum perseus_status loopback_region_register(struct prs_fabric *fabric, void *base,
                                                     size_t bytes, enum prs_memory_kind kind,
                                                     struct prs_region **out)
 {
-    struct prs_loopback_fabric *self = (struct prs_loopback_fabric *)fabric;
+    struct prs_inprocess_fabric *self = (struct prs_inprocess_fabric *)fabric;
     if (kind != PRS_MEMORY_HOST) {
         return prs_fail(self->log, PERSEUS_NOT_SUPPORTED,
                         "the loopback fabric moves host memory only");
@@ -116,57 +118,77 @@ static enum perseus_status loopback_region_register(struct prs_fabric *fabric, v
         return prs_fail(self->log, PERSEUS_INVALID_ARGUMENT,
                         "a region needs memory: %zu bytes at %p", bytes, base);
     }
-    struct prs_loopback_region *region = calloc(1, sizeof *region);
-    if (region == NULL || prs_port_add(self->port, base, bytes, &region->slot) != PERSEUS_OK) {
+    struct prs_inprocess_region *region = calloc(1, sizeof *region);
+    if (region != NULL) {
+        region->base =
+            (struct prs_region){.fabric = fabric, .base = base, .bytes = bytes, .kind = kind};
+    }
+    if (region == NULL || prs_inprocess_region_add(region) != PERSEUS_OK) {
         free(region);
         return prs_fail(self->log, PERSEUS_OUT_OF_MEMORY, "no memory for one more region");
     }
-    region->base =
-        (struct prs_region){.fabric = fabric, .base = base, .bytes = bytes, .kind = kind};
-    region->port = self->port;
     *out = &region->base;
     return PERSEUS_OK;
 }
 
 static void loopback_region_close(struct prs_region *region)
 {
-    if (region == NULL) {
-        return;
+    if (region != NULL) {
+        prs_inprocess_region_remove((struct prs_inprocess_region *)region);
+        free(region);
     }
-    struct prs_loopback_region *self = (struct prs_loopback_region *)region;
-    prs_port_remove(self->port, self->slot);
-    free(self);
 }
 
-static enum perseus_status loopback_region_export(struct prs_region *region, void *blob,
-                                                  size_t *bytes)
+/* ---- endpoints ---- */
+
+static enum perseus_status loopback_endpoint_open(struct prs_fabric *fabric,
+                                                  struct prs_endpoint **out)
 {
-    struct prs_loopback_region *self = (struct prs_loopback_region *)region;
-    struct prs_loopback_blob content = {
-        .magic = PRS_LOOPBACK_BLOB_MAGIC, .slot = self->slot, .port = prs_port_id(self->port)};
-    if (*bytes < sizeof content) {
-        struct prs_loopback_fabric *fabric = (struct prs_loopback_fabric *)region->fabric;
-        return prs_fail(fabric->log, PERSEUS_INVALID_ARGUMENT,
-                        "a region blob needs %zu bytes, not %zu", sizeof content, *bytes);
+    struct prs_inprocess_fabric *owner = (struct prs_inprocess_fabric *)fabric;
+    struct prs_loopback_endpoint *self = calloc(1, sizeof *self);
+    if (self == NULL) {
+        return prs_fail(owner->log, PERSEUS_OUT_OF_MEMORY, "no memory for a loopback endpoint");
     }
-    memcpy(blob, &content, sizeof content);
-    *bytes = sizeof content;
+    self->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (self->bell < 0) {
+        free(self);
+        return prs_fail(owner->log, PERSEUS_LIMIT,
+                        "no file descriptor for a loopback endpoint: %s; allow more (ulimit -n)",
+                        strerror(errno));
+    }
+    prs_inprocess_endpoint_open(&self->common, owner);
+    for (uint32_t i = PRS_LOOPBACK_INFLIGHT; i-- > 0;) {
+        self->pool[i].next = self->free;
+        self->free = &self->pool[i];
+    }
+    *out = &self->common.base;
     return PERSEUS_OK;
+}
+
+/* What is still queued is not executed: it counts as canceled. */
+static void loopback_endpoint_close(struct prs_endpoint *endpoint)
+{
+    if (endpoint != NULL) {
+        struct prs_loopback_endpoint *self = (struct prs_loopback_endpoint *)endpoint;
+        prs_inprocess_endpoint_close(&self->common);
+        close(self->bell);
+        free(self);
+    }
 }
 
 const struct prs_fabric_ops prs_loopback_ops = {
     .name = "loopback",
     .open = loopback_open,
     .close = loopback_close,
-    .endpoint_open = prs_loopback_endpoint_open,
-    .endpoint_close = prs_loopback_endpoint_close,
-    .endpoint_address = prs_loopback_endpoint_address,
-    .connect = prs_loopback_connect,
+    .endpoint_open = loopback_endpoint_open,
+    .endpoint_close = loopback_endpoint_close,
+    .endpoint_address = prs_inprocess_address,
+    .connect = prs_inprocess_connect,
     .region_register = loopback_region_register,
     .region_close = loopback_region_close,
-    .region_export = loopback_region_export,
-    .remote_import = prs_loopback_import,
-    .remote_close = prs_loopback_remote_close,
+    .region_export = prs_inprocess_region_export,
+    .remote_import = prs_inprocess_import,
+    .remote_close = prs_inprocess_remote_close,
     .post = prs_loopback_post,
     .flush = prs_loopback_flush,
     .poll = prs_loopback_poll,

@@ -2,12 +2,10 @@
 /*
  * loopback.h: the in-process reference back end. Start here when you want to write another one.
  *
- *   fabric.c    open, close, capabilities, regions, the ops table
- *   port.[ch]   what the others see of a fabric: its regions and the inbox of its target events
- *   door.[ch]   how an address finds the port of another fabric of this process
- *   endpoint.c  endpoints, peers, remotes
+ *   fabric.c    open, close, capabilities, regions, endpoints, the ops table
  *   queue.c     post queues an operation; the initiator's poll takes it off and moves the data
  *   copy.c      how bytes and words are written so that other threads may watch them
+ *   ../inprocess/   peers, addresses and remotes, as every fabric has them that stays in its process
  *
  * Any number of fabrics of one process reach each other, each driven by its own thread. All that
  * two threads share is a port: it is reference-counted, and locked while data moves into it.
@@ -15,9 +13,7 @@
 #ifndef PRS_FABRIC_LOOPBACK_LOOPBACK_H
 #define PRS_FABRIC_LOOPBACK_LOOPBACK_H
 
-#include "fabric/fabric.h"
-#include "fabric/door.h"
-#include "fabric/port.h"
+#include "fabric/inprocess/inprocess.h"
 
 #define PRS_LOOPBACK_LANES        4
 #define PRS_LOOPBACK_INLINE_BYTES 128
@@ -26,28 +22,6 @@
 #define PRS_LOOPBACK_ENDPOINT_MAX 65536 /* bytes; a simulator holds thousands of endpoints */
 
 extern const struct prs_fabric_ops prs_loopback_ops;
-
-struct prs_loopback_fabric {
-    struct prs_fabric base;
-    const struct prs_log *log;
-    struct prs_port *port;
-    struct prs_door *door;
-    struct prs_loopback_endpoint *first; /* the one that takes target events, or NULL */
-    bool had_first;
-};
-
-struct prs_loopback_region {
-    struct prs_region base;
-    struct prs_port *port; /* its fabric's */
-    struct prs_port_slot slot;
-};
-
-#define PRS_LOOPBACK_BLOB_MAGIC 0x70726c62u /* "prlb" */
-struct prs_loopback_blob {
-    uint32_t magic, zero;
-    struct prs_port_slot slot;
-    uint64_t port; /* id */
-};
 
 /* An operation between its post and its execution. It points into no other object that may go
  * before it does: not to its remote, and to local memory only, which the caller keeps. */
@@ -68,42 +42,19 @@ struct prs_loopback_lane {
 };
 
 struct prs_loopback_peer {
-    struct prs_port *port;
-    bool is_lost;
+    struct prs_inprocess_peer common;
     struct prs_loopback_lane lanes[PRS_LOOPBACK_LANES];
 };
 
 struct prs_loopback_endpoint {
-    struct prs_endpoint base;
-    struct prs_loopback_fabric *fabric;
-    struct prs_loopback_peer **peers;
-    uint32_t n_peers, peers_room;
-    int bell;          /* an eventfd: what a sleeping owner waits for */
-    bool events_first; /* alternates, so that neither kind of event starves the other */
-    uint64_t posted;   /* operations so far */
-    uint64_t rung;     /* those numbered up to here may be executed: the doorbell */
+    struct prs_inprocess_endpoint common;
+    int bell;        /* an eventfd: what a sleeping owner waits for */
+    uint64_t posted; /* operations so far */
+    uint64_t rung;   /* those numbered up to here may be executed: the doorbell */
     struct prs_loopback_lane *busy_first, *busy_last;
     struct prs_loopback_op *free;
     struct prs_loopback_op pool[PRS_LOOPBACK_INFLIGHT];
 };
-
-struct prs_loopback_remote {
-    struct prs_remote base;
-    struct prs_port_slot slot;
-    bool is_word_aligned; /* the region begins on an 8-byte boundary */
-};
-
-/* endpoint.c */
-enum perseus_status prs_loopback_endpoint_open(struct prs_fabric *fabric,
-                                               struct prs_endpoint **out);
-void prs_loopback_endpoint_close(struct prs_endpoint *endpoint);
-enum perseus_status prs_loopback_endpoint_address(struct prs_endpoint *endpoint, void *out,
-                                                  size_t *bytes);
-enum perseus_status prs_loopback_connect(struct prs_endpoint *endpoint, const void *address,
-                                         size_t bytes, uint32_t *out_peer);
-enum perseus_status prs_loopback_import(struct prs_endpoint *endpoint, uint32_t peer,
-                                        const void *blob, size_t bytes, struct prs_remote **out);
-void prs_loopback_remote_close(struct prs_remote *remote);
 
 /* queue.c */
 enum perseus_status prs_loopback_post(struct prs_endpoint *endpoint, const struct prs_op *op);

@@ -12,15 +12,12 @@ static enum perseus_status check(struct prs_sim_endpoint *self, const struct prs
         return prs_fail(log, PERSEUS_INVALID_ARGUMENT, "peer %u is not connected", op->peer);
     }
     enum perseus_status status = prs_op_check(&self->base, op, log);
+    if (status == PERSEUS_OK) {
+        const struct prs_sim_remote *remote = (const struct prs_sim_remote *)op->remote;
+        status = prs_op_check_word(op, remote->is_word_aligned, log);
+    }
     if (status != PERSEUS_OK) {
         return status;
-    }
-    bool is_word = op->kind != PRS_OP_PUT && op->kind != PRS_OP_GET;
-    if (is_word && !((const struct prs_sim_remote *)op->remote)->is_word_aligned) {
-        return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
-                        "words need a region that begins on an 8-byte boundary, and this one of "
-                        "peer %u does not",
-                        op->peer);
     }
     return self->peers[op->peer].is_lost ? PERSEUS_PEER_LOST : PERSEUS_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fabric/door.h"
+#include "fabric/inprocess/door.h"
 
 #include <errno.h>
 #include <fcntl.h>

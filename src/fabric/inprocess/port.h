@@ -9,8 +9,8 @@
  * returned, nobody touches that memory any more. Who only starts a transfer in between, for a copy
  * engine to finish, is a visitor: the owner settles them before it lets the memory go.
  */
-#ifndef PRS_FABRIC_PORT_H
-#define PRS_FABRIC_PORT_H
+#ifndef PRS_FABRIC_INPROCESS_PORT_H
+#define PRS_FABRIC_INPROCESS_PORT_H
 
 #include <stdbool.h>
 #include <stddef.h>

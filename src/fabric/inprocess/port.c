@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fabric/port.h"
+#include "fabric/inprocess/port.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -10,13 +10,13 @@
  * the page stays readable; and a file that is not the one meant is recognised by its inode and by
  * the port's random id in the page.
  */
-#ifndef PRS_FABRIC_DOOR_H
-#define PRS_FABRIC_DOOR_H
+#ifndef PRS_FABRIC_INPROCESS_DOOR_H
+#define PRS_FABRIC_INPROCESS_DOOR_H
 
 #include <stdint.h>
 
 #include "base/log.h"
-#include "fabric/port.h"
+#include "fabric/inprocess/port.h"
 
 struct prs_door_address {
     uint64_t id; /* of the port */
