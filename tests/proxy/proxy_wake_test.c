@@ -31,6 +31,7 @@
 #define DEADLINE_NS        UINT64_C(60000000000)
 #define MUTANT_DEADLINE_NS UINT64_C(2000000000)
 #define ROUNDS             20000
+#define PLAY_NS            UINT64_C(3000000000) /* fewer rounds than that on a busy machine */
 #define PAUSE_SPINS        1500
 #define SCHEDULED          500
 #define STANDSTILL         7 /* exit code */
@@ -44,8 +45,9 @@ enum mutant {
 struct scene {
     struct rig *rig;
     struct prs_proxy_thread *thread;
-    uint64_t deadline_ns;
-    bool awaits; /* who waits for an arrival sleeps until the proxy tells */
+    uint64_t deadline_ns; /* of a round */
+    uint64_t until_ns;    /* no round begins later */
+    bool awaits;          /* who waits for an arrival sleeps until the proxy tells */
 };
 
 static enum mutant mutant;
@@ -85,7 +87,7 @@ static void *produce(void *context)
 {
     struct scene *scene = context;
     struct prs_rng rng = prs_rng_seeded(1);
-    for (uint32_t round = 0; round < ROUNDS; round++) {
+    for (uint32_t round = 0; round < ROUNDS && now_ns() < scene->until_ns; round++) {
         uint32_t ticket = 0;
         assert_int_equal(prs_ticket_take(scene->rig->tickets, &ticket), PERSEUS_OK);
         struct prs_desc desc = {.kind = PRS_DESC_QUIET, .peer = 0, .ticket = ticket};
@@ -105,7 +107,7 @@ static void *arrive(void *context)
     struct scene *scene = context;
     struct prs_orderer *orderer = scene->rig->orderer;
     struct prs_rng rng = prs_rng_seeded(2);
-    for (uint32_t round = 1; round <= ROUNDS; round++) {
+    for (uint32_t round = 1; round <= ROUNDS && now_ns() < scene->until_ns; round++) {
         wait_a_moment(&rng);
         atomic_fetch_add(&orderer->arrivals, 1);
         eventfd_write(orderer->wait_fd, 1);
@@ -127,7 +129,10 @@ static void *arrive(void *context)
 static void play(struct prs_backoff backoff, uint32_t spins, bool produces, bool arrives,
                  bool awaits)
 {
-    struct scene scene = {.rig = rig_create(2, 0), .deadline_ns = DEADLINE_NS, .awaits = awaits};
+    struct scene scene = {.rig = rig_create(2, 0),
+                          .deadline_ns = DEADLINE_NS,
+                          .until_ns = now_ns() + PLAY_NS,
+                          .awaits = awaits};
     scene.rig->orderer->wait_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     scene.rig->orderer->progress_spins = spins;
     assert_true(scene.rig->orderer->wait_fd >= 0);
