@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static struct {
@@ -63,7 +64,7 @@ bool prs_own_fd_add(int fd)
     return has_room;
 }
 
-void prs_own_fd_remove(int fd)
+static void forget(int fd)
 {
     pthread_mutex_lock(&own.mutex);
     for (size_t i = 0; i < own.n; i++) {
@@ -78,4 +79,11 @@ void prs_own_fd_remove(int fd)
         own.room = 0;
     }
     pthread_mutex_unlock(&own.mutex);
+}
+
+void prs_own_fd_end(int fd)
+{
+    forget(fd);
+    shutdown(fd, SHUT_RDWR);
+    close(fd);
 }

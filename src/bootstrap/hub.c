@@ -125,8 +125,7 @@ static void stop_listening(struct prs_hub *hub)
 {
     if (hub->listen_fd >= 0) {
         watch(hub, EPOLL_CTL_DEL, hub->listen_fd, listener_mark, 0);
-        prs_own_fd_remove(hub->listen_fd);
-        close(hub->listen_fd);
+        prs_own_fd_end(hub->listen_fd);
         hub->listen_fd = -1;
     }
 }
@@ -137,10 +136,9 @@ static void close_slot(struct prs_hub *hub, int slot)
     if (connection->fd < 0) {
         return;
     }
-    /* Explicitly: a forked child may still hold the other reference. */
+    /* Explicitly: a child may still hold the other reference. */
     watch(hub, EPOLL_CTL_DEL, connection->fd, 0, 0);
-    prs_own_fd_remove(connection->fd);
-    close(connection->fd);
+    prs_own_fd_end(connection->fd);
     connection->fd = -1;
     hub->n_open--;
     prs_star_closed(hub->star, slot);
@@ -153,8 +151,7 @@ void prs_hub_destroy(struct prs_hub *hub)
     }
     for (int i = 0; hub->connections != NULL && i < prs_star_slots(hub->star); i++) {
         if (hub->connections[i].fd >= 0) {
-            prs_own_fd_remove(hub->connections[i].fd);
-            close(hub->connections[i].fd);
+            prs_own_fd_end(hub->connections[i].fd);
         }
     }
     stop_listening(hub);

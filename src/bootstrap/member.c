@@ -328,8 +328,7 @@ void prs_member_finish(struct prs_member *member, bool says_goodbye)
             /* Best effort: a hub that does not take twenty bytes finds the socket closed. */
             send_frame(member, PRS_WIRE_BYE, NULL, 0, no_wait);
         }
-        prs_own_fd_remove(member->fd);
-        close(member->fd);
+        prs_own_fd_end(member->fd);
         member->fd = -1;
     }
     pthread_mutex_destroy(&member->mutex);

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/own_fd.h"
 #include "bootstrap/bootstrap.h"
 #include "bootstrap/hub.h"
 #include "bootstrap/member.h"
@@ -136,7 +137,7 @@ static enum perseus_status join_as_host(struct prs_tcp *tcp, const struct prs_un
     if (status == PERSEUS_OK) {
         return status;
     }
-    close(fd); /* ends the hub */
+    prs_own_fd_end(fd); /* ends the hub */
     return status == PERSEUS_AGAIN
                ? prs_fail(&tcp->member.log, PERSEUS_INTERNAL, "the hub ended before PE 0 joined")
                : status;
@@ -169,7 +170,7 @@ static enum perseus_status join_by_network(struct prs_tcp *tcp, const struct prs
             if (status == PERSEUS_OK) {
                 return status;
             }
-            close(fd);
+            prs_own_fd_end(fd);
             if (status != PERSEUS_AGAIN) {
                 return status;
             }

@@ -110,12 +110,76 @@ static void a_child_that_says_goodbye_does_not_say_it_for_the_pe(void **state)
     lose(1, true);
 }
 
+/* Without the handlers of pthread_atfork: as after clone, and between fork and the handler's end. */
+static pid_t leave_child_with_everything(void)
+{
+    pid_t child = _Fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    return child;
+}
+
+/* PE 0, which has the hub, closes while a child of it holds both ends of its own connection, the
+ * other end of PE 1's, and epoll's descriptor. */
+static void close_under_a_child(bool says_goodbye)
+{
+    struct perseus_unique_id id;
+    struct prs_bootstrap *bootstrap = NULL;
+    struct prs_clock clock = prs_clock_monotonic();
+    assert_int_equal(perseus_unique_id_create("127.0.0.1", &id), PERSEUS_OK);
+    pid_t other = fork();
+    if (other == 0) {
+        bool is_right =
+            prs_bootstrap_open_tcp(&id, 1, SIZE, DEADLINE_MS, NULL, &bootstrap) == PERSEUS_OK &&
+            job_gather(bootstrap, 0, 100) == PERSEUS_OK;
+        uint64_t start_ns = prs_clock_now_ns(&clock);
+        enum perseus_status status = is_right ? job_gather(bootstrap, 1, 100) : PERSEUS_OK;
+        bool was_at_once = prs_clock_now_ns(&clock) - start_ns < (uint64_t)AT_ONCE_MS * 1000000u;
+        _exit(status == PERSEUS_PEER_LOST && was_at_once ? 0 : 95);
+    }
+    assert_int_equal(prs_bootstrap_open_tcp(&id, 0, SIZE, DEADLINE_MS, NULL, &bootstrap),
+                     PERSEUS_OK);
+    assert_int_equal(job_gather(bootstrap, 0, 100), PERSEUS_OK);
+    pid_t child = leave_child_with_everything();
+    assert_true(child > 0);
+    uint64_t start_ns = prs_clock_now_ns(&clock);
+    alarm(2 * AT_ONCE_MS / 1000); /* it would wait for as long as the child lives */
+    if (says_goodbye) {
+        bootstrap->ops->close(bootstrap);
+    } else {
+        bootstrap->ops->abandon(bootstrap);
+    }
+    alarm(0);
+    assert_true(prs_clock_now_ns(&clock) - start_ns < (uint64_t)AT_ONCE_MS * 1000000u);
+    int status = 0;
+    assert_int_equal(waitpid(other, &status, 0), other);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+}
+
+static void pe_0_gives_up_at_once_under_a_child_that_holds_everything(void **state)
+{
+    (void)state;
+    close_under_a_child(false);
+}
+
+static void pe_0_leaves_at_once_under_a_child_that_holds_everything(void **state)
+{
+    (void)state;
+    close_under_a_child(true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pe_dies_at_once_although_its_child_lives),
         cmocka_unit_test(so_does_pe_0),
         cmocka_unit_test(a_child_that_says_goodbye_does_not_say_it_for_the_pe),
+        cmocka_unit_test(pe_0_gives_up_at_once_under_a_child_that_holds_everything),
+        cmocka_unit_test(pe_0_leaves_at_once_under_a_child_that_holds_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
