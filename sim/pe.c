@@ -30,7 +30,7 @@ struct sim_pe {
     struct waiting waiting;
     bool has_place;    /* on the timeline */
     bool is_scheduled; /* its next step is on the timeline */
-    uint64_t idle_ns;  /* when the last step, which did nothing, ended */
+    uint64_t idle_ns;  /* when the first of the polls that find nothing begins */
     uint64_t ring_full;
     enum perseus_status status;
 };
@@ -87,6 +87,16 @@ static bool refill(struct sim_pe *pe)
     return did;
 }
 
+/* Whether the next step finds nothing to do, unless something happens before it. */
+static bool is_at_rest(const struct sim_pe *pe)
+{
+    const struct prs_orderer *orderer = pe->orderer;
+    return pe->waiting.count == 0 && prs_ring_is_empty(pe->ring) &&
+           !prs_sim_endpoint_has_events(pe->endpoint) && orderer->ready.first == NULL &&
+           orderer->mail_work.first == NULL && orderer->unproven.first == NULL &&
+           !orderer->stall.active;
+}
+
 static void step(void *context)
 {
     struct sim_pe *pe = context;
@@ -98,7 +108,7 @@ static void step(void *context)
     }
     did |= refill(pe);
     uint64_t free_ns = prs_sim_endpoint_free_ns(pe->endpoint);
-    if (did) {
+    if (did && !is_at_rest(pe)) {
         schedule(pe, free_ns);
     } else {
         pe->idle_ns = free_ns;

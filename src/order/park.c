@@ -2,7 +2,7 @@
 /* park.c: operations that wait in their peer's queue, and the peers whose queues may move. */
 #include "order/engine.h"
 
-#define TRIES_A_STEP 16u /* peers that turn out to have to wait on, in one step */
+#define TRIES_A_STEP 2u /* peers that turn out to have to wait on, in one step */
 
 bool prs_order_can_park(const struct prs_orderer *orderer, const struct prs_order_peer *peer)
 {

@@ -304,8 +304,8 @@ static uint32_t drain_ring(struct prs_proxy *proxy, struct prs_source *source)
 
 enum perseus_status prs_proxy_step(struct prs_proxy *proxy, bool *out_did)
 {
-    uint32_t taken = 0;
-    for (uint32_t i = 0; i < PRS_SOURCES_MAX; i++) {
+    uint32_t taken = 0, used = prs_sources_used(proxy->config.sources);
+    for (uint32_t i = 0; i < used; i++) {
         struct prs_source *source = prs_source_at(proxy->config.sources, i);
         taken += source != NULL ? drain_ring(proxy, source) : 0;
     }

@@ -24,6 +24,7 @@ struct prs_source {
 
 struct prs_sources {
     struct prs_source at[PRS_SOURCES_MAX];
+    _Atomic uint32_t used; /* sources from here on have never been; never falls */
 };
 
 enum perseus_status prs_sources_create(struct prs_ring *ring, struct prs_tickets *tickets,
@@ -39,6 +40,7 @@ enum perseus_status prs_sources_create(struct prs_ring *ring, struct prs_tickets
     sources->at[0].ring = ring;
     sources->at[0].tickets = tickets;
     atomic_init(&sources->at[0].state, LIVE);
+    atomic_init(&sources->used, 1);
     *out = sources;
     return PERSEUS_OK;
 }
@@ -64,6 +66,10 @@ enum perseus_status prs_sources_add(struct prs_sources *sources, const struct pr
         source->place = (struct prs_source_place){.held = false};
         /* Release: with prs_source_at. */
         atomic_store_explicit(&source->state, LIVE, memory_order_release);
+        if (atomic_load_explicit(&sources->used, memory_order_relaxed) <= i) {
+            /* Relaxed: the proxy looks at `state` next, which pairs; a step later will do. */
+            atomic_store_explicit(&sources->used, i + 1, memory_order_relaxed);
+        }
         *out_number = i;
         return PERSEUS_OK;
     }
@@ -83,6 +89,11 @@ enum perseus_status prs_sources_remove(struct prs_sources *sources, uint32_t num
     }
     atomic_store_explicit(&source->state, EMPTY, memory_order_relaxed);
     return PERSEUS_OK;
+}
+
+uint32_t prs_sources_used(const struct prs_sources *sources)
+{
+    return atomic_load_explicit(&sources->used, memory_order_relaxed);
 }
 
 struct prs_source *prs_source_at(struct prs_sources *sources, uint32_t number)

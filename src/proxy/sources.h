@@ -38,6 +38,8 @@ void prs_sources_complete(void *sources, uint32_t token, enum perseus_status sta
 
 /* ---- the proxy's side, its thread only ---- */
 
+/* Sources of this number and above have never been added. */
+uint32_t prs_sources_used(const struct prs_sources *sources);
 /* The source if descriptors are to be taken from it now, or NULL. */
 struct prs_source *prs_source_at(struct prs_sources *sources, uint32_t number);
 /* Whether every source wakes the proxy after a push. */

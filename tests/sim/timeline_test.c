@@ -81,8 +81,69 @@ static void test_late(void **state)
     prs_timeline_destroy(timeline);
 }
 
+/* Each thing that happens adds the next, at any distance, beside what the driver adds between two
+ * runs to a given time: nothing is lost, early or late, and equal times keep their order. */
+struct far {
+    struct prs_timeline *timeline;
+    struct prs_rng rng;
+    uint64_t due_ns[64], last_ns, added[64], last_added, count;
+    uint32_t happened, left;
+};
+
+struct far_thing {
+    struct far *far;
+    uint32_t index;
+};
+
+static void add_far(struct far_thing *thing)
+{
+    struct far *far = thing->far;
+    uint32_t bits = prs_rng_below(&far->rng, 45);
+    uint64_t distance = prs_rng_next(&far->rng) & ((1ull << bits) - 1);
+    far->due_ns[thing->index] = prs_timeline_now_ns(far->timeline) + distance;
+    far->added[thing->index] = far->count++;
+}
+
+static void happen_far(void *context)
+{
+    struct far_thing *thing = context;
+    struct far *far = thing->far;
+    uint64_t now_ns = prs_timeline_now_ns(far->timeline);
+    assert_true(now_ns == far->due_ns[thing->index]);
+    assert_true(now_ns > far->last_ns || far->added[thing->index] > far->last_added);
+    far->last_ns = now_ns;
+    far->last_added = far->added[thing->index];
+    far->happened++;
+    if (far->left > 0) {
+        far->left--;
+        add_far(thing);
+        prs_timeline_add(far->timeline, far->due_ns[thing->index], happen_far, thing);
+    }
+}
+
+static void test_far(void **state)
+{
+    (void)state;
+    struct far far = {.rng = prs_rng_seeded(3), .left = 200000};
+    struct far_thing things[64];
+    assert_int_equal(prs_timeline_create(&far.timeline), PERSEUS_OK);
+    assert_int_equal(prs_timeline_reserve(far.timeline, 64), PERSEUS_OK);
+    for (uint32_t i = 0; i < 64; i++) {
+        things[i] = (struct far_thing){&far, i};
+        add_far(&things[i]);
+        prs_timeline_add(far.timeline, far.due_ns[i], happen_far, &things[i]);
+        prs_timeline_run_until(far.timeline,
+                               prs_timeline_now_ns(far.timeline) + prs_rng_below(&far.rng, 100000));
+    }
+    while (prs_timeline_step(far.timeline)) {
+    }
+    assert_int_equal(far.happened, 200000 + 64);
+    prs_timeline_destroy(far.timeline);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_order), cmocka_unit_test(test_late)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_order), cmocka_unit_test(test_late),
+                                       cmocka_unit_test(test_far)};
     return cmocka_run_group_tests_name("timeline", tests, NULL, NULL);
 }

@@ -69,6 +69,12 @@ uint64_t prs_sim_endpoint_free_ns(const struct prs_endpoint *endpoint)
     return self->free_ns > now_ns ? self->free_ns : now_ns;
 }
 
+bool prs_sim_endpoint_has_events(const struct prs_endpoint *endpoint)
+{
+    const struct prs_sim_endpoint *self = (const struct prs_sim_endpoint *)endpoint;
+    return self->done_first != NULL || self->arrived_first != NULL;
+}
+
 void prs_sim_endpoint_on_ready(struct prs_endpoint *endpoint, prs_happen_fn ready, void *context)
 {
     struct prs_sim_endpoint *self = (struct prs_sim_endpoint *)endpoint;

@@ -31,7 +31,7 @@ void prs_timeline_add(struct prs_timeline *timeline, uint64_t at_ns, prs_happen_
                       void *context);
 
 uint64_t prs_timeline_now_ns(const struct prs_timeline *timeline);
-/* The next thing happens; false: there is none. O(log of the queue). */
+/* The next thing happens; false: there is none. Costs the same for any length of the queue. */
 bool prs_timeline_step(struct prs_timeline *timeline);
 /* All that is due by until_ns happens, and the time becomes until_ns if that is later. */
 void prs_timeline_run_until(struct prs_timeline *timeline, uint64_t until_ns);
