@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "bootstrap/bootstrap.h"
+#include "bootstrap/pmix_start.h"
 #include "bootstrap/wire.h"
 
 enum {
@@ -476,7 +477,7 @@ enum perseus_status prs_bootstrap_open_pmix(uint32_t timeout_ms, const struct pr
     pmix->clock = prs_clock_monotonic();
     pmix->timeout_ms = timeout_ms;
     atomic_init(&pmix->lost, NONE_LOST);
-    pmix_status_t result = PMIx_Init(&pmix->self, NULL, 0);
+    pmix_status_t result = prs_pmix_start(&pmix->self);
     if (result != PMIX_SUCCESS) {
         free(pmix);
         return prs_fail(log, PERSEUS_NOT_FOUND,
