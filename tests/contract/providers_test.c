@@ -5,6 +5,7 @@
  * PERSEUS_TEST_SEED as in ordering_test.c.
  */
 #include "contract/world.h"
+#include "support/providers.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,8 +15,9 @@
 
 #define SEEDS_DEFAULT 4
 
-static void run_provider(const char *provider)
+static void test_provider(void **state)
 {
+    const char *provider = *state;
     const char *one = getenv("PERSEUS_TEST_SEED"), *many = getenv("PERSEUS_TEST_SEEDS");
     uint64_t first = one != NULL ? strtoull(one, NULL, 10) : 1;
     uint64_t count = one != NULL ? 1 : many != NULL ? strtoull(many, NULL, 10) : SEEDS_DEFAULT;
@@ -44,37 +46,13 @@ static void run_provider(const char *provider)
     assert_true(modes >= 4); /* drain, drain-peer, deferred and one that never waits */
 }
 
-static void test_tcp(void **state)
-{
-    (void)state;
-    run_provider("tcp");
-}
-
-static void test_net(void **state)
-{
-    (void)state;
-    run_provider("net");
-}
-
-static void test_sockets(void **state)
-{
-    (void)state;
-    run_provider("sockets");
-}
-
-static void test_shm(void **state)
-{
-    (void)state;
-    run_provider("shm");
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tcp),
-        cmocka_unit_test(test_net),
-        cmocka_unit_test(test_sockets),
-        cmocka_unit_test(test_shm),
-    };
+    struct CMUnitTest tests[TEST_PROVIDERS];
+    for (size_t i = 0; i < TEST_PROVIDERS; i++) {
+        tests[i] = (struct CMUnitTest){.name = test_providers[i],
+                                       .test_func = test_provider,
+                                       .initial_state = (void *)test_providers[i]};
+    }
     return cmocka_run_group_tests_name("ordering contract on providers", tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #include "fabric/libfabric/libfabric.h"
 #endif
 #include "order/engine.h"
+#include "support/providers.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -78,7 +79,7 @@ static void on_complete(void *context, uint32_t token, enum perseus_status statu
 }
 
 /* The loopback with short immediates, and so with short tags: a provider that is none. */
-static const char *const narrow = "narrow";
+static const char narrow[] = "narrow";
 
 static enum perseus_status open_fabric(const char *provider, struct prs_fabric **out)
 {
@@ -353,8 +354,9 @@ static void attack_inside_an_epoch(struct stranger *stranger, bool is_counted)
     assert_int_equal(pes[0].memory[40], is_counted ? before : 77);
 }
 
-static void run_provider(const char *provider)
+static void test_strangers(void **state)
 {
+    const char *provider = *state; /* NULL: the loopback */
     static const enum perseus_ordering modes[] = {PERSEUS_ORDERING_FIFO, PERSEUS_ORDERING_COUNTED,
                                                   PERSEUS_ORDERING_DEFERRED};
     struct prs_fabric *probe;
@@ -394,52 +396,15 @@ static void run_provider(const char *provider)
     assert_true(ran >= 2);
 }
 
-static void test_loopback(void **state)
-{
-    (void)state;
-    run_provider(NULL);
-}
-
-static void test_short_tags(void **state)
-{
-    (void)state;
-    run_provider(narrow);
-}
-
-#ifdef PERSEUS_HAVE_LIBFABRIC
-static void test_tcp(void **state)
-{
-    (void)state;
-    run_provider("tcp");
-}
-
-static void test_net(void **state)
-{
-    (void)state;
-    run_provider("net");
-}
-
-static void test_sockets(void **state)
-{
-    (void)state;
-    run_provider("sockets");
-}
-
-static void test_shm(void **state)
-{
-    (void)state;
-    run_provider("shm");
-}
-#endif
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loopback), cmocka_unit_test(test_short_tags),
-#ifdef PERSEUS_HAVE_LIBFABRIC
-        cmocka_unit_test(test_tcp),      cmocka_unit_test(test_net),
-        cmocka_unit_test(test_sockets),  cmocka_unit_test(test_shm),
-#endif
-    };
+    struct CMUnitTest tests[2 + TEST_PROVIDERS] = {
+        {.name = "loopback", .test_func = test_strangers},
+        {.name = narrow, .test_func = test_strangers, .initial_state = (void *)narrow}};
+    for (size_t i = 0; i < TEST_PROVIDERS; i++) {
+        tests[2 + i] = (struct CMUnitTest){.name = test_providers[i],
+                                           .test_func = test_strangers,
+                                           .initial_state = (void *)test_providers[i]};
+    }
     return cmocka_run_group_tests_name("strangers", tests, NULL, NULL);
 }
