@@ -74,11 +74,14 @@ function(perseus_executable name)
     endforeach()
 endfunction()
 
-# perseus_test(<name> LABELS unit ... SOURCES a.c ... [LINK target ...] [TIMEOUT s] [COMMAND args ...])
+# perseus_test(<x_test> LABELS unit ... SOURCES a.c ... [LINK target ...] [TIMEOUT s] [ARGS arg ...])
 # A cmocka program registered with ctest; exit code 77 is a skip. PERSEUS_NO_SKIP=1 in the environment turns
 # skips into failures (tests/support/skip.h).
 function(perseus_test name)
     cmake_parse_arguments(ARG "" "TIMEOUT" "LABELS;SOURCES;LINK;ARGS" ${ARGN})
+    if(NOT name MATCHES "_test(_[a-z]+)?$") # else it may be called as something that is built for users is
+        message(FATAL_ERROR "perseus_test(${name}): name it ${name}_test")
+    endif()
     add_executable(${name} ${ARG_SOURCES})
     target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
     target_link_libraries(${name} PRIVATE perseus_options ${ARG_LINK} PkgConfig::CMOCKA Threads::Threads)

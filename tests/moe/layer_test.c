@@ -392,7 +392,7 @@ static void test_adversary(void **state)
     unsetenv("PERSEUS_ADVERSARY");
 }
 
-/* ---- the whole matrix, minutes long: moe_layer soak ---- */
+/* ---- the whole matrix, minutes long: moe_layer_test soak ---- */
 
 /* Every model under every routing, protocol and ordering mode, with 1 to 16 PEs in turn. */
 static void soak_models(void **state)
