@@ -99,6 +99,25 @@ static void a_message_ends_where_it_must(void **state)
     fake_destroy(fake);
 }
 
+/* The message completes as late as one of its parts asks. */
+static void one_part_that_asks_for_its_delivery_asks_for_all(void **state)
+{
+    (void)state;
+    struct fake *fake = fake_that_gathers(1);
+    fake->fabric.base.caps.completes_early = true;
+    struct prs_lf_remote remote = fake_remote(fake, 0);
+    struct prs_op asking = more_put(&remote, 1), early = asking;
+    early.flags |= PRS_OP_EARLY;
+    const struct prs_op *batch[] = {&early, &asking, &early, &early, &early, &early};
+    for (size_t i = 0; i < sizeof batch / sizeof batch[0]; i++) {
+        assert_int_equal(fake_submit(fake, batch[i]), PERSEUS_OK);
+    }
+    assert_int_equal(fake->post_count, 2);
+    assert_int_equal(fake->posts[0].flags, FI_COMPLETION | FI_DELIVERY_COMPLETE);
+    assert_int_equal(fake->posts[1].flags, FI_COMPLETION | FI_INJECT_COMPLETE);
+    fake_destroy(fake);
+}
+
 static void a_refused_message_stays_and_a_failed_one_fails_whole(void **state)
 {
     (void)state;
@@ -155,6 +174,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writes_of_a_batch_go_as_one_message_a_peer),
         cmocka_unit_test(a_message_ends_where_it_must),
+        cmocka_unit_test(one_part_that_asks_for_its_delivery_asks_for_all),
         cmocka_unit_test(a_refused_message_stays_and_a_failed_one_fails_whole),
         cmocka_unit_test(what_follows_a_message_that_is_refused_does_not_leave),
     };

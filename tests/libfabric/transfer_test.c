@@ -197,6 +197,28 @@ static void immediates_arrive_after_their_data(void **state)
     pair_close(&pair);
 }
 
+/* What its delivery would take is not waited for, and nothing comes back for it. */
+static void early_puts_complete_though_their_target_stands_still(void **state)
+{
+    (void)state;
+    struct pair pair;
+    open_pair(&pair, false);
+    if (!pair.a.fabric->caps.completes_early) {
+        pair_close(&pair);
+        skip();
+    }
+    struct prs_op put = side_put(&pair.a, 0, 0, 4096);
+    pair_do(&pair, &put); /* the connection is made */
+    put.flags |= PRS_OP_EARLY;
+    uint32_t before = pair.done;
+    assert_int_equal(side_post(&pair.a, NULL, &put, &pair.done), PERSEUS_OK);
+    side_wait(&pair.a, NULL, &pair.done, before + 1);
+    put.flags &= (uint8_t)~PRS_OP_EARLY;
+    pair_do(&pair, &put); /* and one behind it still tells when it is there */
+    assert_memory_equal(memory_b, memory_a, 4096);
+    pair_close(&pair);
+}
+
 static void atomics_compute(void **state)
 {
     (void)state;
@@ -271,6 +293,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(inline_sources_are_copied_by_post),
         cmocka_unit_test(signals_write_their_word),
         cmocka_unit_test(immediates_arrive_after_their_data),
+        cmocka_unit_test(early_puts_complete_though_their_target_stands_still),
         cmocka_unit_test(atomics_compute),
         cmocka_unit_test(atomics_are_not_bought_with_order),
     };
