@@ -3,8 +3,8 @@
  * else in the way, next to a queue with a mutex. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
+#include "base/limits.h"
 #include "base/rng.h"
 #include "bench/ring.h"
 #include "bench/commands.h"
@@ -27,6 +27,7 @@ struct row {
 struct measurement {
     double seconds;
     uint32_t repeat, slots, batch;
+    uint32_t cpus; /* that this process may use */
     struct prs_list producers;
     uint64_t seed;
     struct prs_output json;
@@ -187,8 +188,8 @@ static bool print_table(const struct measurement *self)
         prs_table_cell(table, "%.1f", over_mutex(self, r));
         prs_table_cell(table, "%llu", (unsigned long long)row->errors);
     }
-    printf("perseus bench ring: %u slots, batches of %u, %u repetitions of %g s, %ld CPUs\n\n",
-           self->slots, self->batch, self->repeat, self->seconds, sysconf(_SC_NPROCESSORS_ONLN));
+    printf("perseus bench ring: %u slots, batches of %u, %u repetitions of %g s, %u CPUs\n\n",
+           self->slots, self->batch, self->repeat, self->seconds, self->cpus);
     bool is_printed = prs_table_print(table, stdout);
     prs_table_destroy(table);
     return is_printed;
@@ -224,7 +225,7 @@ static bool write_json(const struct measurement *self)
     json_object_set_new(document, "batch", json_integer(self->batch));
     json_object_set_new(document, "seconds", prs_json_number(self->seconds));
     json_object_set_new(document, "repeat", json_integer(self->repeat));
-    json_object_set_new(document, "cpus", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
+    json_object_set_new(document, "cpus", json_integer(self->cpus));
     json_object_set_new(document, "rows", rows);
     return prs_json_write(document, &self->json);
 }
@@ -262,6 +263,9 @@ int prs_tool_bench_ring(int argc, char **argv)
         .seed = 1,
         .json = {.option = "--json"},
     };
+    struct prs_limits limits;
+    prs_limits_read("", &limits);
+    self.cpus = limits.cpus;
     int exit_code = PRS_EXIT_OK;
     if (read_options(&self, argc, argv, &exit_code)) {
         exit_code = run(&self) ? PRS_EXIT_OK : PRS_EXIT_FAILED;
