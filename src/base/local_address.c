@@ -4,10 +4,12 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 /* The bytes of an address of either family, and how many there are; 0: another family. */
 static const unsigned char *address_bytes(const struct sockaddr *address, size_t *out_count)
@@ -24,15 +26,21 @@ static const unsigned char *address_bytes(const struct sockaddr *address, size_t
     return NULL;
 }
 
-/* A link-local address means nothing without its interface, which a peer would have to name anew. */
-static bool can_serve(const struct ifaddrs *entry)
+/* Which address of an interface, or of a subnet, is taken: of the lowest rank, and within it the
+ * first in the kernel's order. */
+enum rank { RANK_IPV4, RANK_IPV6, RANK_LINK_LOCAL, RANKS };
+
+static enum rank rank_of(const struct ifaddrs *entry)
 {
     if ((entry->ifa_flags & IFF_UP) == 0 || entry->ifa_addr == NULL) {
-        return false;
+        return RANKS;
     }
-    return entry->ifa_addr->sa_family == AF_INET ||
-           (entry->ifa_addr->sa_family == AF_INET6 &&
-            !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)entry->ifa_addr)->sin6_addr));
+    if (entry->ifa_addr->sa_family != AF_INET6) {
+        return entry->ifa_addr->sa_family == AF_INET ? RANK_IPV4 : RANKS;
+    }
+    return IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)entry->ifa_addr)->sin6_addr)
+               ? RANK_LINK_LOCAL
+               : RANK_IPV6;
 }
 
 struct subnet {
@@ -74,16 +82,14 @@ static bool subnet_has(const struct subnet *subnet, const struct sockaddr *addre
     return rest == 0 || (bytes[whole] & mask) == (subnet->bytes[whole] & mask);
 }
 
-/* IPv4 before IPv6 (subnet NULL: of the interface `name`); within a family the kernel's order. */
+/* subnet NULL: of the interface `name`. */
 static const struct ifaddrs *find(const struct ifaddrs *all, const char *name,
                                   const struct subnet *subnet)
 {
-    const int families[] = {AF_INET, AF_INET6};
-    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+    for (enum rank rank = 0; rank < RANKS; rank++) {
         for (const struct ifaddrs *entry = all; entry != NULL; entry = entry->ifa_next) {
-            if (can_serve(entry) && entry->ifa_addr->sa_family == families[i] &&
-                (subnet != NULL ? subnet_has(subnet, entry->ifa_addr)
-                                : strcmp(entry->ifa_name, name) == 0)) {
+            if (rank_of(entry) == rank && (subnet != NULL ? subnet_has(subnet, entry->ifa_addr)
+                                                          : strcmp(entry->ifa_name, name) == 0)) {
                 return entry;
             }
         }
@@ -91,13 +97,25 @@ static const struct ifaddrs *find(const struct ifaddrs *all, const char *name,
     return NULL;
 }
 
-static void format(const struct sockaddr *address, char out[PRS_LOCAL_ADDRESS_BYTES])
+/* What `text`, an interface or a subnet, stands for; NULL: nothing that is here. */
+static const struct ifaddrs *look_up(const struct ifaddrs *all, const char *text)
 {
-    size_t count;
-    const unsigned char *bytes = address_bytes(address, &count);
-    if (inet_ntop(address->sa_family, bytes, out, PRS_LOCAL_ADDRESS_BYTES) == NULL) {
-        out[0] = '\0';
+    struct subnet subnet;
+    if (strchr(text, '/') == NULL) {
+        return find(all, text, NULL);
     }
+    return subnet_parse(text, &subnet) ? find(all, text, &subnet) : NULL;
+}
+
+static void format(const struct ifaddrs *entry, char out[PRS_LOCAL_ADDRESS_BYTES])
+{
+    char text[INET6_ADDRSTRLEN] = "";
+    size_t count;
+    const unsigned char *bytes = address_bytes(entry->ifa_addr, &count);
+    inet_ntop(entry->ifa_addr->sa_family, bytes, text, sizeof text);
+    bool has_zone = rank_of(entry) == RANK_LINK_LOCAL;
+    snprintf(out, PRS_LOCAL_ADDRESS_BYTES, "%s%s%s", text, has_zone ? "%" : "",
+             has_zone ? entry->ifa_name : "");
 }
 
 static enum perseus_status fail(const char *text, const struct ifaddrs *all,
@@ -107,8 +125,8 @@ static enum perseus_status fail(const char *text, const struct ifaddrs *all,
     size_t used = 0;
     for (const struct ifaddrs *entry = all; entry != NULL && used < sizeof list;
          entry = entry->ifa_next) {
-        if (can_serve(entry)) {
-            format(entry->ifa_addr, address);
+        if (rank_of(entry) != RANKS) {
+            format(entry, address);
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s %s",
                                      used > 0 ? ", " : "", entry->ifa_name, address);
         }
@@ -122,11 +140,9 @@ static enum perseus_status fail(const char *text, const struct ifaddrs *all,
 enum perseus_status prs_local_address(const char *text, const struct prs_log *log,
                                       char out[PRS_LOCAL_ADDRESS_BYTES])
 {
-    struct in6_addr scratch;
-    struct subnet subnet = {.count = 0};
-    bool is_scoped = strchr(text, '%') != NULL; /* fe80::1%eth0 */
-    if (is_scoped || inet_pton(AF_INET, text, &scratch) == 1 ||
-        inet_pton(AF_INET6, text, &scratch) == 1) {
+    struct sockaddr_storage scratch;
+    bool is_scoped = strchr(text, '%') != NULL; /* its interface may not be here: binding says so */
+    if (is_scoped || prs_address_parse(text, &scratch) != 0) {
         if (strlen(text) >= PRS_LOCAL_ADDRESS_BYTES) {
             return prs_fail(log, PERSEUS_INVALID_ARGUMENT, "'%s' is too long for an address", text);
         }
@@ -140,16 +156,62 @@ enum perseus_status prs_local_address(const char *text, const struct prs_log *lo
                         "address to bind instead of '%s'",
                         text);
     }
-    bool is_subnet = strchr(text, '/') != NULL;
-    const struct ifaddrs *found = is_subnet && !subnet_parse(text, &subnet)
-                                      ? NULL
-                                      : find(all, text, is_subnet ? &subnet : NULL);
+    const struct ifaddrs *found = look_up(all, text);
     enum perseus_status status = PERSEUS_OK;
     if (found != NULL) {
-        format(found->ifa_addr, out);
+        format(found, out);
     } else {
         status = fail(text, all, log);
     }
     freeifaddrs(all);
     return status;
+}
+
+/* ---- addresses ---- */
+
+size_t prs_address_parse(const char *text, struct sockaddr_storage *out)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)out;
+    *out = (struct sockaddr_storage){0};
+    if (inet_pton(AF_INET, text, &v4->sin_addr) == 1) {
+        v4->sin_family = AF_INET;
+        return sizeof *v4;
+    }
+    /* Not inet_pton, which knows no zones. */
+    const struct addrinfo hints = {
+        .ai_family = AF_INET6, .ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    if (getaddrinfo(text, NULL, &hints, &found) != 0) {
+        return 0;
+    }
+    size_t bytes = found->ai_addrlen;
+    memcpy(out, found->ai_addr, bytes);
+    freeaddrinfo(found);
+    return bytes;
+}
+
+uint32_t prs_local_zone(const char *text)
+{
+    struct sockaddr_storage address;
+    if (prs_address_parse(text, &address) != 0) {
+        return address.ss_family == AF_INET6
+                   ? ((const struct sockaddr_in6 *)&address)->sin6_scope_id
+                   : 0;
+    }
+    struct ifaddrs *all = NULL;
+    if (getifaddrs(&all) != 0) {
+        return 0;
+    }
+    const struct ifaddrs *found = look_up(all, text);
+    uint32_t zone = found != NULL ? if_nametoindex(found->ifa_name) : 0;
+    freeifaddrs(all);
+    return zone;
+}
+
+void prs_address_enter_zone(struct sockaddr *address, uint32_t zone)
+{
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)address;
+    if (zone != 0 && address->sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)) {
+        v6->sin6_scope_id = zone;
+    }
 }

@@ -9,29 +9,27 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/local_address.h"
+
 /* A peer whose host is gone is given up after idle + count * interval seconds. */
 enum { KEEPALIVE_IDLE_S = 5, KEEPALIVE_INTERVAL_S = 5, KEEPALIVE_COUNT = 4 };
 
 bool prs_stream_address_parse(const char *text, uint16_t port, struct prs_stream_address *out)
 {
-    const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *found = NULL;
-    if (getaddrinfo(text, NULL, &hints, &found) != 0) {
+    struct sockaddr_storage parsed;
+    size_t bytes = prs_address_parse(text, &parsed);
+    if (bytes == 0) {
         return false;
     }
-    bool fits = found->ai_family == AF_INET || found->ai_family == AF_INET6;
-    if (fits) {
-        memset(out, 0, sizeof *out);
-        memcpy(&out->any, found->ai_addr, found->ai_addrlen);
-        out->bytes = found->ai_addrlen;
-        if (found->ai_family == AF_INET) {
-            out->in.sin_port = htons(port);
-        } else {
-            out->in6.sin6_port = htons(port);
-        }
+    memset(out, 0, sizeof *out);
+    memcpy(&out->any, &parsed, bytes);
+    out->bytes = (socklen_t)bytes;
+    if (out->any.sa_family == AF_INET) {
+        out->in.sin_port = htons(port);
+    } else {
+        out->in6.sin6_port = htons(port);
     }
-    freeaddrinfo(found);
-    return fits;
+    return true;
 }
 
 uint16_t prs_stream_address_port(const struct prs_stream_address *address)

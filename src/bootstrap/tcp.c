@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/env.h"
+#include "base/local_address.h"
 #include "base/own_fd.h"
 #include "bootstrap/bootstrap.h"
 #include "bootstrap/hub.h"
@@ -155,16 +157,25 @@ static int ms_until(const struct prs_member *member, uint64_t deadline_ns)
     return ms < INT_MAX ? (int)ms : INT_MAX;
 }
 
+/* Where the id says, from here: a zone is a number of the host that made it. */
+static struct prs_stream_address address_of_host(const struct prs_unique_id *id)
+{
+    struct prs_stream_address address = id->address;
+    prs_address_enter_zone(&address.any, prs_local_zone(prs_env_text(PRS_ENV_BIND)));
+    return address;
+}
+
 /* Tries until the deadline: PE 0 may come later, and may drop a connection when strangers crowd
  * it. */
 static enum perseus_status join_by_network(struct prs_tcp *tcp, const struct prs_unique_id *id,
                                            uint64_t deadline_ns)
 {
     struct prs_member *member = &tcp->member;
+    const struct prs_stream_address address = address_of_host(id);
     const char *last = "it closed the connection before it answered";
     for (int wait_ms = RETRY_FIRST_MS;;
          wait_ms = 2 * wait_ms < RETRY_LAST_MS ? 2 * wait_ms : RETRY_LAST_MS) {
-        int fd = prs_stream_connect(&id->address, ms_until(member, deadline_ns));
+        int fd = prs_stream_connect(&address, ms_until(member, deadline_ns));
         if (fd >= 0) {
             enum perseus_status status = prs_member_join(member, fd, id->secret, deadline_ns);
             if (status == PERSEUS_OK) {
@@ -180,7 +191,7 @@ static enum perseus_status join_by_network(struct prs_tcp *tcp, const struct prs
         int left_ms = ms_until(member, deadline_ns);
         if (left_ms <= 0) {
             char name[PRS_STREAM_NAME_BYTES];
-            prs_stream_address_format(&id->address, name);
+            prs_stream_address_format(&address, name);
             return prs_fail(&member->log, PERSEUS_TIMEOUT,
                             "cannot join PE 0 at %s within %u ms: %s. See whether PE 0 runs, and "
                             "whether this host can reach that address (PERSEUS_BIND where the id "

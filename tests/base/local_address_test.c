@@ -2,6 +2,8 @@
 /* What PERSEUS_BIND may say. The loopback interface is on every host. */
 #include "base/local_address.h"
 
+#include <net/if.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -67,11 +69,38 @@ static void test_what_stands_for_none(void **state)
     }
 }
 
+static void test_zones(void **state)
+{
+    (void)state;
+    struct sockaddr_storage address;
+    const uint32_t lo = if_nametoindex("lo");
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&address;
+    assert_int_equal(prs_address_parse("fe80::1%lo", &address), sizeof *v6);
+    assert_int_equal(v6->sin6_scope_id, lo);
+    assert_int_equal(prs_local_zone("fe80::1%lo"), lo);
+    assert_int_equal(prs_local_zone("lo"), lo);
+    assert_int_equal(prs_local_zone("127.0.0.0/8"), lo);
+    assert_int_equal(prs_local_zone("127.0.0.1"), 0);
+    assert_int_equal(prs_local_zone("nosuch7"), 0);
+
+    prs_address_enter_zone((struct sockaddr *)&address, 7); /* of another host: here it is ours */
+    assert_int_equal(v6->sin6_scope_id, 7);
+    prs_address_enter_zone((struct sockaddr *)&address, 0);
+    assert_int_equal(v6->sin6_scope_id, 7);
+    assert_int_equal(prs_address_parse("2001:db8::1", &address), sizeof *v6);
+    prs_address_enter_zone((struct sockaddr *)&address, 7); /* means the same everywhere */
+    assert_int_equal(v6->sin6_scope_id, 0);
+    assert_int_equal(prs_address_parse("127.1", &address), 0);
+    assert_int_equal(prs_address_parse("localhost", &address), 0);
+    assert_int_equal(prs_address_parse("", &address), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_stands_for_an_address),
         cmocka_unit_test(test_what_stands_for_none),
+        cmocka_unit_test(test_zones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,10 +19,23 @@ def ip(*words):
 def build():
     first, second = HOSTS
     return (ip("netns", "add", first) and ip("netns", "add", second) and
-            ip("link", "add", "cable0", "netns", first, "type", "veth", "peer", "name", "cable0", "netns", second) and
+            add_cable("cable0") and add_cable("cable6", "index", "66") and
             all(ip("-n", host, "addr", "add", f"10.99.0.{i + 1}/24", "dev", "cable0") and
                 ip("-n", host, "link", "set", "cable0", "up") and ip("-n", host, "link", "set", "lo", "up")
                 for i, host in enumerate(HOSTS)))
+
+
+def add_cable(name, *options):
+    """The options are those of the first host's end: with a number of its own, zones differ as they do in life."""
+    return ip("link", "add", name, "netns", HOSTS[0], *options, "type", "veth", "peer", "name", name, "netns", HOSTS[1])
+
+
+def address_by_link():
+    """cable6 has link-local addresses only. Without nodad they could not be bound for a second or two."""
+    return all(ip("-n", host, "link", "set", "cable6", "addrgenmode", "none") and
+               ip("-n", host, "link", "set", "cable6", "up") and
+               ip("-n", host, "addr", "add", f"fe80::6:{i + 1}/64", "dev", "cable6", "nodad")
+               for i, host in enumerate(HOSTS))
 
 
 def start(host, rank, unique_id, bind, provider):
@@ -48,9 +61,11 @@ class HostsTest(ProgramTest):
             ip("netns", "del", host)
 
     def job(self, bind, provider="tcp", id_bind=SUBNET):
+        """bind: of all hosts, or of each."""
+        binds = bind if isinstance(bind, tuple) else (bind, bind)
         made = subprocess.run(["ip", "netns", "exec", HOSTS[0], PROGRAM, "unique-id", "--bind", id_bind],
                               capture_output=True, text=True, check=True)
-        pes = [start(host, rank, made.stdout.strip(), bind, provider) for rank, host in enumerate(HOSTS)]
+        pes = [start(host, rank, made.stdout.strip(), binds[rank], provider) for rank, host in enumerate(HOSTS)]
         return [(pe.returncode, out, err) for pe, (out, err) in ((pe, pe.communicate(timeout=100)) for pe in pes)]
 
     def test_a_subnet_or_an_interface_joins_them(self):
@@ -58,6 +73,16 @@ class HostsTest(ProgramTest):
             for provider, said in (("tcp", r""), ("sockets", r"PE \d: provider 'sockets' stands still .*\n")):
                 with self.subTest(bind=bind, provider=provider):
                     for code, out, err in self.job(bind, provider):
+                        self.assertEqual(code, 0, out + err)
+                        self.assertRegex(err, rf"\A(?:{said})?\Z" if said else r"\A\Z")
+
+    def test_link_local_addresses_join_them(self):
+        if not address_by_link():
+            self.skipTest("no IPv6 here")
+        for bind in (("fe80::6:1%cable6", "fe80::6:2%cable6"), "cable6", "fe80::6:0/112"):
+            for provider, said in (("tcp", r""), ("sockets", r"PE \d: provider 'sockets' stands still .*\n")):
+                with self.subTest(bind=bind, provider=provider):
+                    for code, out, err in self.job(bind, provider, id_bind="fe80::6:1%cable6"):
                         self.assertEqual(code, 0, out + err)
                         self.assertRegex(err, rf"\A(?:{said})?\Z" if said else r"\A\Z")
 

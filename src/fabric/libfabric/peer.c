@@ -7,6 +7,7 @@
 #include <rdma/fi_cm.h>
 
 #include "fabric/libfabric/internal.h"
+#include "fabric/libfabric/provider/ip.h"
 #include "fabric/libfabric/provider/process.h"
 #include "fabric/libfabric/provider/shm.h"
 #include "fabric/libfabric/status.h"
@@ -148,6 +149,9 @@ enum perseus_status prs_lf_connect(struct prs_endpoint *base, const void *addres
     status = peer_find_process(endpoint, &blob, &peer);
     if (status != PERSEUS_OK) {
         return status;
+    }
+    if (fabric->bind[0] != '\0') {
+        prs_lf_ip_from_peer(blob.address, blob.address_bytes, fabric->bind);
     }
     int inserted = fi_av_insert(endpoint->av, blob.address, 1, &peer.address, 0, NULL);
     if (inserted != 1) {

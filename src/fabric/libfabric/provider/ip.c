@@ -1,32 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fabric/libfabric/provider/ip.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Returns the length, 0 if `text` is not a numeric address. The port is 0. */
-static socklen_t ip_parse(const char *text, struct sockaddr_storage *out)
-{
-    struct sockaddr_in *v4 = (struct sockaddr_in *)out;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
-    *out = (struct sockaddr_storage){0};
-    if (inet_pton(AF_INET, text, &v4->sin_addr) == 1) {
-        v4->sin_family = AF_INET;
-        return sizeof *v4;
-    }
-    if (inet_pton(AF_INET6, text, &v6->sin6_addr) == 1) {
-        v6->sin6_family = AF_INET6;
-        return sizeof *v6;
-    }
-    return 0;
-}
+#include "base/local_address.h"
 
 enum perseus_status prs_lf_ip_check(const char *text, const struct prs_log *log)
 {
     struct sockaddr_storage address;
-    socklen_t length = ip_parse(text, &address);
+    size_t length = prs_address_parse(text, &address);
     if (length == 0) {
         return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
                         "'%s' is not a numeric IP address to bind: use 127.0.0.1, or the address "
@@ -34,7 +18,7 @@ enum perseus_status prs_lf_ip_check(const char *text, const struct prs_log *log)
                         text);
     }
     int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool is_here = fd >= 0 && bind(fd, (const struct sockaddr *)&address, length) == 0;
+    bool is_here = fd >= 0 && bind(fd, (const struct sockaddr *)&address, (socklen_t)length) == 0;
     if (fd >= 0) {
         close(fd);
     }
@@ -50,7 +34,7 @@ enum perseus_status prs_lf_ip_check(const char *text, const struct prs_log *log)
 bool prs_lf_ip_is_loopback(const char *text)
 {
     struct sockaddr_storage address;
-    if (ip_parse(text, &address) == 0) {
+    if (prs_address_parse(text, &address) == 0) {
         return false;
     }
     return address.ss_family == AF_INET
@@ -62,7 +46,7 @@ bool prs_lf_ip_is_loopback(const char *text)
 bool prs_lf_ip_is(const struct sockaddr_storage *address, const char *text)
 {
     struct sockaddr_storage wanted;
-    if (ip_parse(text, &wanted) == 0 || wanted.ss_family != address->ss_family) {
+    if (prs_address_parse(text, &wanted) == 0 || wanted.ss_family != address->ss_family) {
         return false;
     }
     if (wanted.ss_family == AF_INET) {
@@ -71,4 +55,17 @@ bool prs_lf_ip_is(const struct sockaddr_storage *address, const char *text)
     }
     return memcmp(&((const struct sockaddr_in6 *)address)->sin6_addr,
                   &((const struct sockaddr_in6 *)&wanted)->sin6_addr, sizeof(struct in6_addr)) == 0;
+}
+
+void prs_lf_ip_from_peer(void *address, size_t bytes, const char *bind)
+{
+    struct sockaddr_in6 v6;
+    struct sockaddr_storage own;
+    if (bytes != sizeof v6 || prs_address_parse(bind, &own) != sizeof v6) {
+        return;
+    }
+    memcpy(&v6, address, sizeof v6); /* in a blob it may lie anywhere */
+    prs_address_enter_zone((struct sockaddr *)&v6,
+                           ((const struct sockaddr_in6 *)&own)->sin6_scope_id);
+    memcpy(address, &v6, sizeof v6);
 }
