@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/env.h"
+#include "base/standard_fds.h"
 #include "staging/cuda.h"
 #include "staging/stage.h"
 
@@ -126,6 +127,7 @@ enum perseus_status prs_plugin_create(const char *transport_name,
     if (plugin == NULL) {
         return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for the transport");
     }
+    prs_standard_fds_hold();
     plugin->log = *log;
     plugin->transport_name = transport_name;
     plugin->interface = interface;
@@ -161,6 +163,7 @@ void prs_plugin_destroy(struct prs_plugin *plugin)
     prs_cuda_destroy(plugin->cuda);
     free(plugin->hellos);
     free(plugin);
+    prs_standard_fds_release();
 }
 
 /* Looking at a fabric costs system calls, so while requests stream in, it is done once for several of

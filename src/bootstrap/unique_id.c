@@ -10,6 +10,7 @@
 #include "base/last_error.h"
 #include "base/local_address.h"
 #include "base/random.h"
+#include "base/standard_fds.h"
 
 /* Layout, little-endian, all the rest zero. */
 enum {
@@ -168,7 +169,9 @@ PRS_PUBLIC enum perseus_status perseus_unique_id_create(const char *bind_address
                         "host's own, an interface or a subnet",
                         text);
     }
+    prs_standard_fds_hold();
     id.listen_fd = prs_stream_listen(&id.address);
+    prs_standard_fds_release();
     if (id.listen_fd < 0) {
         return prs_fail(&log, PERSEUS_IO, "cannot listen at %s: %s. Give an address of this host",
                         text, strerror(errno));

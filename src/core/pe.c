@@ -8,6 +8,7 @@
 #include "base/export.h"
 #include "base/last_error.h"
 #include "base/limits.h"
+#include "base/standard_fds.h"
 #include "core/job/settings.h"
 
 /* Where the program gives no callback, the user may ask for the library's own log. */
@@ -65,6 +66,7 @@ static enum perseus_status create(const struct perseus_attr *asked,
         return status;
     }
     pe->timeout_ms = out_settings->timeout_ms;
+    prs_standard_fds_hold(); /* before anything that opens a descriptor */
     *out = pe;
     return PERSEUS_OK;
 }
@@ -82,6 +84,7 @@ static void destroy(struct perseus_pe *pe)
         prs_job_finish(&pe->job);
     }
     prs_report_finish(&pe->report);
+    prs_standard_fds_release();
     free(pe);
 }
 
