@@ -66,6 +66,7 @@ static inline void wait_for(cudaStream_t stream)
 
 void bench_copies(int gpus);
 void check_device(int gpus, bool short_one);
+void bench_proxy();
 void bench_ring();
 void bench_put_signal(int gpus);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* put_signal [all|check|check-short|ring|copies|put-signal] [GPUS]: see docs/gpu.md; scripts/gpu/put-signal builds and runs it. */
+/* put_signal [all|check|check-short|ring|proxy|copies|put-signal] [GPUS]: see docs/gpu.md;
+ * scripts/gpu/put-signal builds and runs it. */
 #include "gpu.cuh"
 
 int failures;
@@ -16,6 +17,9 @@ int main(int argc, char **argv)
     }
     if (strcmp(what, "ring") == 0 || strcmp(what, "all") == 0) {
         bench_ring();
+    }
+    if (strcmp(what, "proxy") == 0 || strcmp(what, "all") == 0) {
+        bench_proxy();
     }
     if (strcmp(what, "copies") == 0 || strcmp(what, "all") == 0) {
         bench_copies(gpus < 2 ? gpus : 2);

@@ -277,8 +277,8 @@ static enum perseus_status connect_all(struct perseus_device *device)
     return status;
 }
 
-PRS_PUBLIC enum perseus_status perseus_device_start(struct perseus_device *device,
-                                                    const struct perseus_device_contact *contacts)
+enum perseus_status prs_device_connect(struct perseus_device *device,
+                                       const struct perseus_device_contact *contacts)
 {
     for (int pe = 0; pe < device->attr.n_pes; pe++) {
         memcpy(&device->contacts[pe], contacts[pe].bytes, sizeof device->contacts[pe]);
@@ -301,7 +301,13 @@ PRS_PUBLIC enum perseus_status perseus_device_start(struct perseus_device *devic
                                             .local = local_region,
                                             .remote = remote_window,
                                             .log = &device->log};
-    status = prs_proxy_create(&config, &device->proxy);
+    return prs_proxy_create(&config, &device->proxy);
+}
+
+PRS_PUBLIC enum perseus_status perseus_device_start(struct perseus_device *device,
+                                                    const struct perseus_device_contact *contacts)
+{
+    enum perseus_status status = prs_device_connect(device, contacts);
     if (status == PERSEUS_OK) {
         const struct prs_backoff backoff = {
             .spin_steps = 2000, .yield_steps = 100, .sleep_us = 50, .cpu = -1};

@@ -46,6 +46,9 @@ struct perseus_device {
     struct prs_device_groups *groups;
 };
 
+/* perseus_device_start but for the thread: `proxy` is there, for the caller to step. */
+enum perseus_status prs_device_connect(struct perseus_device *device,
+                                       const struct perseus_device_contact *contacts);
 void prs_device_groups_free(struct perseus_device *device);
 
 #endif
