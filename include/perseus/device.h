@@ -20,8 +20,7 @@
 #ifndef PERSEUS_DEVICE_H
 #define PERSEUS_DEVICE_H
 
-#include <perseus/device/pe.h>
-#include <perseus/perseus.h>
+#include <perseus/gpu.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -72,15 +71,7 @@ enum perseus_status perseus_device_buffer_register(struct perseus_device *device
 /* After start. For kernels, by value; valid until close. */
 void perseus_device_pe_get(const struct perseus_device *device, struct perseus_device_pe *out);
 
-/* A signal group in GPU memory: members' signals, as heap offsets; `number` is the member's index in
- * device code: out_numbers[i] is where members[i] went, as they are sorted. Freed with the PE. */
-struct perseus_device_group_attr {
-    uint32_t n_members;
-    const int *targets;
-    const uint64_t *signals; /* heap offsets of the members' signal words */
-    enum perseus_signal_op op;
-    bool vector; /* SET signals on neighbouring words of one target go as one message */
-};
+/* As perseus_gpu_group_create. */
 enum perseus_status perseus_device_group_create(struct perseus_device *device,
                                                 const struct perseus_device_group_attr *attr,
                                                 uint32_t *out_numbers,

@@ -94,12 +94,21 @@ struct perseus_unique_id {
     unsigned char bytes[PERSEUS_UNIQUE_ID_BYTES];
 };
 
+enum perseus_memory { PERSEUS_MEMORY_HOST, PERSEUS_MEMORY_GPU };
+
 /* All fields may be zero: then the environment (docs/environment.md), then the default decides. */
 struct perseus_attr {
-    const char *fabric;   /* "loopback", "libfabric"; default libfabric */
-    const char *provider; /* libfabric provider, for example "tcp"; default: best found */
+    const char *fabric;   /* "loopback", "libfabric", "cudadma"; default libfabric, of a GPU's heap
+                             cudadma */
+    const char *provider; /* of the fabric, for example "tcp"; default: best found */
     enum perseus_ordering ordering;
     size_t heap_bytes;   /* symmetric heap of this PE, the same on every PE; default 64 MiB */
+    /* Of the heap, on every PE the same. GPU: plain memory of GPU number `gpu`, which the host's
+     * threads must not touch: perseus_malloc gives addresses for kernels (perseus/gpu.h) and for the
+     * calls below, of which perseus_signal_fetch alone is not for them. No PE is then local to
+     * another, and the PEs are those of one process, or of as many as the fabric reaches. */
+    enum perseus_memory heap_memory;
+    int gpu;
     uint32_t ring_slots; /* channel ring depth, a power of two; default 4096 */
     uint32_t timeout_ms; /* deadline of init, barriers and blocking calls; default 30000 */
     enum perseus_bootstrap bootstrap;
@@ -153,8 +162,9 @@ enum perseus_status perseus_malloc(struct perseus_pe *pe, size_t bytes, void **o
 enum perseus_status perseus_free(struct perseus_pe *pe, void *symmetric);
 /* Where `symmetric` of `target` is mapped here, or NULL if target is not local. */
 void *perseus_ptr(struct perseus_pe *pe, const void *symmetric, int target);
-/* Makes [base, base+bytes) usable as local source or destination. Not collective. The memory stays
- * the caller's and must outlive the registration. */
+/* Makes [base, base+bytes) usable as local source or destination: host memory, or, with a GPU's
+ * heap, GPU memory too. Not collective. The memory stays the caller's and must outlive the
+ * registration. */
 enum perseus_status perseus_buffer_register(struct perseus_pe *pe, void *base, size_t bytes);
 enum perseus_status perseus_buffer_unregister(struct perseus_pe *pe, void *base);
 
@@ -196,7 +206,7 @@ enum perseus_status perseus_signal_set_vector(struct perseus_pe *pe, uint64_t *s
 enum perseus_status perseus_signal_wait_until(struct perseus_pe *pe, const uint64_t *signal,
                                               enum perseus_cmp cmp, uint64_t value,
                                               uint32_t timeout_ms, uint64_t *out);
-/* Acquire load. */
+/* Acquire load, of a word in host memory. */
 uint64_t perseus_signal_fetch(const uint64_t *signal);
 
 /* ---- atomics, 64-bit words of the symmetric heap ---- */

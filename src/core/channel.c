@@ -22,12 +22,28 @@ struct prs_channel {
     struct prs_proxy_thread *thread;
     struct prs_backoff backoff;
     const struct prs_buffers *buffers;
+    const struct prs_heap *heap;
     struct prs_contact self;
     const struct prs_contact *contacts;
     struct prs_window_remote **remotes; /* heaps by PE, imported by the proxy on first use */
 };
 
 /* ---- what the proxy asks ---- */
+
+static void complete(void *context, uint32_t token, enum perseus_status status, uint64_t result)
+{
+    const struct prs_channel *channel = context;
+    prs_sources_complete(channel->sources, token, status, result);
+}
+
+/* On a GPU's heap; a word of the host's is the engine's own to change. */
+static uint64_t apply(void *context, struct prs_window *window, uint64_t offset,
+                      enum perseus_atomic op, uint64_t operand, uint64_t compare, uint32_t bytes)
+{
+    const struct prs_channel *channel = context;
+    return prs_gpu_side_apply(channel->heap->gpu, (unsigned char *)prs_window_base(window) + offset,
+                              op, operand, compare, bytes);
+}
 
 static struct prs_region *local_region(void *context, uint16_t window)
 {
@@ -76,13 +92,14 @@ static enum perseus_status open_link(struct prs_channel *channel,
         .n_peers = (uint32_t)channel->size,
         .stream = (uint64_t)rank,
         .secret = secret,
-        .complete = prs_sources_complete,
-        .context = channel->sources,
+        .complete = complete,
+        .apply = heap->gpu != NULL ? apply : NULL,
+        .context = channel,
     };
     status = prs_link_start(&channel->link, &settings->link, &end);
     if (status == PERSEUS_OK) {
-        status = prs_window_create(channel->link.orderer, heap->base, heap->bytes, PRS_MEMORY_HOST,
-                                   &channel->window);
+        status = prs_window_create(channel->link.orderer, heap->base, heap->bytes,
+                                   settings->link.memory, &channel->window);
     }
     return status;
 }
@@ -119,6 +136,25 @@ static void choose_cpu(struct prs_channel *channel, const struct prs_settings *s
     }
 }
 
+/* The threads' ring, and that of the GPU's kernels. */
+static enum perseus_status open_sources(struct prs_channel *channel, uint32_t slots)
+{
+    uint32_t number = 0;
+    const struct prs_gpu_side *gpu = channel->heap->gpu;
+    enum perseus_status status = prs_ring_create(slots, &channel->ring);
+    if (status == PERSEUS_OK) {
+        status = prs_tickets_create(TICKETS_COUNT, &channel->tickets);
+    }
+    if (status == PERSEUS_OK) {
+        status = prs_sources_create(channel->ring, channel->tickets, &channel->sources);
+    }
+    if (status == PERSEUS_OK && gpu != NULL) {
+        const struct prs_ring consumer = prs_gpu_side_consumer(gpu);
+        status = prs_sources_add(channel->sources, &consumer, gpu->answers, &number);
+    }
+    return status;
+}
+
 enum perseus_status prs_channel_create(const struct prs_settings *settings, int rank, int size,
                                        const unsigned char *secret, const struct prs_heap *heap,
                                        struct prs_buffers *buffers, const struct prs_log *log,
@@ -131,10 +167,9 @@ enum perseus_status prs_channel_create(const struct prs_settings *settings, int 
     channel->log = log;
     channel->size = size;
     channel->buffers = buffers;
+    channel->heap = heap;
     channel->remotes = calloc((size_t)size, sizeof(struct prs_window_remote *));
-    if (channel->remotes == NULL || prs_ring_create(settings->ring_slots, &channel->ring) != 0 ||
-        prs_tickets_create(TICKETS_COUNT, &channel->tickets) != 0 ||
-        prs_sources_create(channel->ring, channel->tickets, &channel->sources) != 0) {
+    if (channel->remotes == NULL || open_sources(channel, settings->ring_slots) != PERSEUS_OK) {
         prs_channel_destroy(channel);
         return prs_fail(log, PERSEUS_OUT_OF_MEMORY,
                         "no memory for a channel ring of %u slots to %d PEs; ask for a shallower "

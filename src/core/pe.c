@@ -98,11 +98,28 @@ static enum perseus_status give_up(struct perseus_pe *pe, enum perseus_status st
 
 /* ---- joining: each step is one that every PE passes or none ---- */
 
+static enum perseus_status create_heap(struct perseus_pe *pe, const struct prs_settings *settings)
+{
+    if (settings->link.memory == PRS_MEMORY_HOST) {
+        return prs_heap_create(settings->heap_bytes, prs_pe_log(pe), &pe->heap);
+    }
+    const struct prs_gpu_side_config config = {
+        .gpu = settings->link.gpu,
+        .slots = settings->ring_slots > PRS_GPU_SIDE_SLOTS_MIN ? settings->ring_slots
+                                                               : PRS_GPU_SIDE_SLOTS_MIN,
+        .timeout_ms = settings->timeout_ms,
+        .my_pe = pe->rank,
+        .n_pes = pe->size,
+        .log = prs_pe_log(pe),
+    };
+    return prs_heap_create_gpu(settings->heap_bytes, &config, &pe->heap);
+}
+
 static enum perseus_status make_memory(struct perseus_pe *pe, const struct prs_settings *settings)
 {
-    enum perseus_status status = prs_heap_create(settings->heap_bytes, prs_pe_log(pe), &pe->heap);
+    enum perseus_status status = create_heap(pe, settings);
     if (status == PERSEUS_OK) {
-        status = prs_buffers_create(prs_pe_log(pe), &pe->buffers);
+        status = prs_buffers_create(prs_pe_log(pe), pe->heap->gpu, &pe->buffers);
     }
     return prs_job_agree(&pe->job, status, "create its symmetric heap");
 }

@@ -166,8 +166,9 @@ PRS_PUBLIC enum perseus_status perseus_signal_wait_until(struct perseus_pe *pe,
     if (status != PERSEUS_OK) {
         return status;
     }
-    uint64_t seen = perseus_signal_fetch(signal);
-    if (!compare(seen, cmp, value)) {
+    uint64_t seen = 0;
+    status = prs_heap_load(pe->heap, offset, &seen);
+    if (status == PERSEUS_OK && !compare(seen, cmp, value)) {
         struct prs_wait wait = prs_wait_begin(pe, timeout_ms);
         do {
             if (status != PERSEUS_OK) {
@@ -178,13 +179,15 @@ PRS_PUBLIC enum perseus_status perseus_signal_wait_until(struct perseus_pe *pe,
                                      (unsigned long long)seen, (unsigned long long)value);
             }
             status = prs_wait_step(&wait);
-            seen = perseus_signal_fetch(signal);
+            enum perseus_status loaded = prs_heap_load(pe->heap, offset, &seen);
+            status = loaded != PERSEUS_OK ? loaded : status;
         } while (!compare(seen, cmp, value));
+        status = PERSEUS_OK;
     }
-    if (out != NULL) {
+    if (out != NULL && status == PERSEUS_OK) {
         *out = seen;
     }
-    return PERSEUS_OK;
+    return status;
 }
 
 PRS_PUBLIC uint64_t perseus_signal_fetch(const uint64_t *signal)

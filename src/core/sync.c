@@ -40,9 +40,9 @@ PRS_PUBLIC enum perseus_status perseus_quiet_pe(struct perseus_pe *pe, int targe
 static enum perseus_status await_round(struct perseus_pe *pe, struct prs_wait *wait, uint32_t round,
                                        uint64_t epoch, int source)
 {
-    const uint64_t *word = (const uint64_t *)(const void *)(pe->heap->base + prs_heap_word(round));
+    uint64_t seen = 0;
     enum perseus_status status = PERSEUS_OK;
-    while (perseus_signal_fetch(word) < epoch) {
+    while (prs_heap_load(pe->heap, prs_heap_word(round), &seen) != PERSEUS_OK || seen < epoch) {
         if (status != PERSEUS_OK) {
             return prs_wait_fail(wait, status,
                                  "barrier %llu, round %u: no word from PE %d (or from one that it "

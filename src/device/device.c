@@ -10,13 +10,11 @@
 #include "base/export.h"
 #include "base/log.h"
 #include "device/device.h"
-#include "fabric/word.h"
-#include "ring/answers.h"
+#include "fabric/registry.h"
 
 #define HEAP_BYTES_DEFAULT ((size_t)64 << 20)
 #define HEAP_BYTES_MIN     4096
 #define SLOTS_DEFAULT      4096u
-#define SLOTS_MIN          64u /* a warp claims 32 at once */
 #define TIMEOUT_MS_DEFAULT 10000u
 #define TICKETS            16 /* of threads of the host: the closing quiet's */
 
@@ -30,23 +28,12 @@ static void complete(void *context, uint32_t token, enum perseus_status status, 
     prs_sources_complete(device->sources, token, status, result);
 }
 
-/* A signal or atomic that a peer's put cannot carry out, for a word in the GPU's memory. Never a
- * CPU's atomic: two copies around it, on the proxy's thread, which is the one writer of such words
- * while they are targets of peers' atomics; this PE's kernels read them. */
 static uint64_t apply(void *context, struct prs_window *window, uint64_t offset,
                       enum perseus_atomic op, uint64_t operand, uint64_t compare, uint32_t bytes)
 {
-    struct perseus_device *device = context;
-    unsigned char *word = (unsigned char *)prs_window_base(window) + offset;
-    uint64_t *staged = device->staged;
-    *staged = 0;
-    if (prs_gpu_side_copy(&device->side, staged, word, bytes) != PERSEUS_OK) {
-        return 0; /* told by the log; the GPU is lost, and every later call says so */
-    }
-    uint64_t old = *staged;
-    *staged = prs_word_result(op, old, operand, compare);
-    (void)prs_gpu_side_copy(&device->side, word, staged, bytes);
-    return old;
+    const struct perseus_device *device = context;
+    return prs_gpu_side_apply(device->side, (unsigned char *)prs_window_base(window) + offset, op,
+                              operand, compare, bytes);
 }
 
 static struct prs_region *local_region(void *context, uint16_t window)
@@ -98,22 +85,17 @@ static enum perseus_status take_attr(struct perseus_device *device,
         return prs_fail(&device->log, PERSEUS_INVALID_ARGUMENT,
                         "a heap of %zu bytes; %d are the least", own->heap_bytes, HEAP_BYTES_MIN);
     }
-    if (own->ring_slots < SLOTS_MIN) {
-        return prs_fail(&device->log, PERSEUS_INVALID_ARGUMENT,
-                        "a GPU's ring has %u slots; a power of two from %u on is needed",
-                        own->ring_slots, SLOTS_MIN);
-    }
     return PERSEUS_OK;
 }
 
 static enum perseus_status open_link(struct perseus_device *device)
 {
     const struct perseus_device_attr *attr = &device->attr;
-    char provider[32];
-    snprintf(provider, sizeof provider, "%s:%d", attr->provider != NULL ? attr->provider : "batch",
-             attr->gpu);
-    struct perseus_attr asked = {
-        .fabric = "cudadma", .provider = provider, .ordering = attr->ordering};
+    struct perseus_attr asked = {.fabric = prs_fabric_default(PRS_MEMORY_CUDA),
+                                 .provider = attr->provider != NULL ? attr->provider : "",
+                                 .ordering = attr->ordering,
+                                 .heap_memory = PERSEUS_MEMORY_GPU,
+                                 .gpu = attr->gpu};
     struct prs_link_settings settings;
     enum perseus_status status = prs_link_settings_read(&asked, &device->log, &settings);
     if (status == PERSEUS_OK) {
@@ -147,35 +129,32 @@ static enum perseus_status add_window(struct perseus_device *device, void *base,
     return status;
 }
 
-static enum perseus_status open_gpu(struct perseus_device *device)
+static enum perseus_status open_side(struct perseus_device *device)
 {
-    enum perseus_status status = prs_gpu_open(&device->log, &device->cuda);
-    if (status == PERSEUS_OK) {
-        status = prs_gpu_device_open(device->cuda, device->attr.gpu, &device->side.gpu);
-    }
-    if (status == PERSEUS_OK) {
-        status = prs_gpu_side_open(&device->side, device->attr.heap_bytes, device->attr.ring_slots,
-                                   (uint32_t)device->attr.n_pes);
-    }
-    return status;
+    const struct perseus_device_attr *attr = &device->attr;
+    const struct prs_gpu_side_config config = {.gpu = attr->gpu,
+                                               .heap_bytes = attr->heap_bytes,
+                                               .slots = attr->ring_slots,
+                                               .timeout_ms = attr->timeout_ms,
+                                               .my_pe = attr->my_pe,
+                                               .n_pes = attr->n_pes,
+                                               .log = &device->log};
+    return prs_gpu_side_open(&config, &device->side);
 }
 
 /* The ring of the host's threads is for the closing quiet alone. */
 static enum perseus_status open_sources(struct perseus_device *device)
 {
     uint32_t number = 0;
-    struct prs_ring consumer = device->side.ring;
-    consumer.producers = NULL; /* out of the proxy's reach */
+    const struct prs_ring consumer = prs_gpu_side_consumer(device->side);
     enum perseus_status status = prs_ring_create(TICKETS, &device->ring);
     status = status == PERSEUS_OK ? prs_tickets_create(TICKETS, &device->tickets) : status;
     if (status == PERSEUS_OK) {
         status = prs_sources_create(device->ring, device->tickets, &device->sources);
     }
     if (status == PERSEUS_OK) {
-        status = prs_answers_create(device->side.answers, PRS_GPU_SIDE_ANSWERS, &device->answers);
-    }
-    if (status == PERSEUS_OK) {
-        status = prs_sources_add(device->sources, &consumer, device->answers, &number);
+        status =
+            prs_sources_add(device->sources, &consumer, device->side->answers, &number);
     }
     return status == PERSEUS_OK
                ? status
@@ -185,27 +164,17 @@ static enum perseus_status open_sources(struct perseus_device *device)
 static enum perseus_status open_all(struct perseus_device *device,
                                     const struct perseus_device_attr *attr)
 {
-    void *staged = NULL;
     enum perseus_status status = take_attr(device, attr);
-    status = status == PERSEUS_OK ? open_gpu(device) : status;
+    status = status == PERSEUS_OK ? open_side(device) : status;
     status = status == PERSEUS_OK ? open_sources(device) : status;
     status = status == PERSEUS_OK ? open_link(device) : status;
     if (status == PERSEUS_OK) {
-        status = add_window(device, device->side.heap, device->attr.heap_bytes);
+        status = add_window(device, device->side->heap, device->attr.heap_bytes);
     }
     device->remotes = calloc((size_t)attr->n_pes, sizeof(void *));
     device->contacts = calloc((size_t)attr->n_pes, sizeof *device->contacts);
     if (status == PERSEUS_OK && (device->remotes == NULL || device->contacts == NULL)) {
         status = prs_fail(&device->log, PERSEUS_OUT_OF_MEMORY, "no memory for %d PEs", attr->n_pes);
-    }
-    void *before = NULL;
-    if (status == PERSEUS_OK) {
-        status = prs_gpu_enter(&device->side.gpu, &before);
-    }
-    if (status == PERSEUS_OK) {
-        status = prs_gpu_host_alloc(&device->side.gpu, sizeof *device->staged, &staged);
-        device->staged = staged;
-        prs_gpu_leave(&device->side.gpu, before);
     }
     return status;
 }
@@ -241,7 +210,7 @@ PRS_PUBLIC enum perseus_status perseus_device_contact(struct perseus_device *dev
                                                       struct perseus_device_contact *out)
 {
     struct prs_device_contact own = {
-        .heap = device->side.heap, .gpu = device->attr.gpu, .heap_bytes = device->attr.heap_bytes};
+        .heap = device->side->heap, .gpu = device->attr.gpu, .heap_bytes = device->attr.heap_bytes};
     size_t address_bytes = sizeof own.address, window_bytes = sizeof own.window;
     enum perseus_status status =
         prs_orderer_address(device->link.orderer, own.address, &address_bytes);
@@ -270,7 +239,7 @@ static enum perseus_status connect_all(struct perseus_device *device)
         }
         status = remote_window(device, (uint32_t)pe, &remote);
         if (status == PERSEUS_OK && per_node > 0 && pe / per_node == self / per_node) {
-            status = prs_gpu_side_copy(&device->side, &device->side.direct[pe],
+            status = prs_gpu_side_copy(device->side, &device->side->direct[pe],
                                        &device->contacts[pe].heap, sizeof(void *));
         }
     }
@@ -358,16 +327,7 @@ PRS_PUBLIC void perseus_device_close(struct perseus_device *device)
     prs_sources_destroy(device->sources);
     prs_tickets_destroy(device->tickets);
     prs_ring_destroy(device->ring);
-    prs_answers_destroy(device->answers);
-    prs_device_groups_free(device);
-    void *before = NULL;
-    if (device->staged != NULL && prs_gpu_enter(&device->side.gpu, &before) == PERSEUS_OK) {
-        prs_gpu_host_free(&device->side.gpu, device->staged);
-        prs_gpu_leave(&device->side.gpu, before);
-    }
-    prs_gpu_side_close(&device->side);
-    prs_gpu_device_close(&device->side.gpu);
-    prs_gpu_close(device->cuda);
+    prs_gpu_side_close(device->side);
     free((void *)device->remotes);
     free(device->contacts);
     free(device);
@@ -377,56 +337,47 @@ PRS_PUBLIC void perseus_device_close(struct perseus_device *device)
 
 PRS_PUBLIC void *perseus_device_heap(const struct perseus_device *device)
 {
-    return device->side.heap;
+    return device->side->heap;
 }
 
 PRS_PUBLIC void perseus_device_pe_get(const struct perseus_device *device,
                                       struct perseus_device_pe *out)
 {
-    const struct prs_gpu_side *side = &device->side;
-    *out = (struct perseus_device_pe){.ring = side->ring,
-                                      .answers = side->answers,
-                                      .answer_uses = side->answer_uses,
-                                      .n_answers = PRS_GPU_SIDE_ANSWERS,
-                                      .my_pe = device->attr.my_pe,
-                                      .n_pes = device->attr.n_pes,
-                                      .heap = side->heap,
-                                      .heap_bytes = device->attr.heap_bytes,
-                                      .n_buffers = device->n_windows,
-                                      .direct = device->attr.pes_per_node > 0 ? side->direct : NULL,
-                                      .timeout_ms = device->attr.timeout_ms,
-                                      .fault = side->fault,
-                                      .fault_taken = side->fault_taken};
+    prs_gpu_side_describe(device->side, out);
+    out->direct = device->attr.pes_per_node > 0 ? device->side->direct : NULL;
+    out->n_buffers = device->n_windows;
     memcpy(out->buffers, device->buffers, sizeof out->buffers);
 }
 
 PRS_PUBLIC enum perseus_status perseus_device_check(struct perseus_device *device)
 {
-    static const char *const what[] = {
-        [PERSEUS_DEVICE_FAULT_SIGNAL] = "a signal at heap offset",
-        [PERSEUS_DEVICE_FAULT_ANSWER] = "the proxy's answer in slot",
-        [PERSEUS_DEVICE_FAULT_RING] = "room in the ring up to position",
-        [PERSEUS_DEVICE_FAULT_GROUP] = "the round before, of the signal group's member"};
-    struct perseus_device_fault *fault = device->side.fault;
-    /* Acquire: with the release of the kernel's report. */
-    uint32_t kind = __atomic_load_n(&fault->kind, __ATOMIC_ACQUIRE);
-    if (kind == PERSEUS_DEVICE_FAULT_NONE) {
-        return device->thread == NULL ? PERSEUS_OK : prs_proxy_thread_status(device->thread);
+    enum perseus_status status = prs_gpu_side_check(device->side);
+    return status == PERSEUS_OK && device->thread != NULL
+               ? prs_proxy_thread_status(device->thread)
+               : status;
+}
+
+/* The leader is one thread, which puts signals into the ring only. */
+static bool is_direct(const struct perseus_device *device, int target)
+{
+    int per_node = device->attr.pes_per_node;
+    return per_node > 0 && target / per_node == device->attr.my_pe / per_node;
+}
+
+PRS_PUBLIC enum perseus_status
+perseus_device_group_create(struct perseus_device *device,
+                            const struct perseus_device_group_attr *attr, uint32_t *out_numbers,
+                            struct perseus_device_group **out)
+{
+    for (uint32_t i = 0; i < attr->n_members; i++) {
+        if (is_direct(device, attr->targets[i])) {
+            return prs_fail(&device->log, PERSEUS_INVALID_ARGUMENT,
+                            "a signal group needs PEs of other nodes, and PE %d is of this one",
+                            attr->targets[i]);
+        }
     }
-    bool is_known = kind < sizeof what / sizeof what[0];
-    enum perseus_status status =
-        prs_fail(&device->log, PERSEUS_TIMEOUT,
-                 "a kernel (block %u, thread %u) waited in vain for %s %llu, from PE %d: it is "
-                 "%llu, awaited "
-                 "%llu; look for a PE that is stuck, or allow more time",
-                 fault->block, fault->thread, is_known ? what[kind] : "something",
-                 (unsigned long long)fault->slot, fault->peer, (unsigned long long)fault->found,
-                 (unsigned long long)fault->expected);
-    const uint32_t free_again = 0;
-    fault->kind = PERSEUS_DEVICE_FAULT_NONE;
-    (void)prs_gpu_side_copy(&device->side, device->side.fault_taken, &free_again,
-                            sizeof free_again);
-    return status;
+    return prs_gpu_group_create(device->side, attr, prs_orderer_vector_max(device->link.orderer),
+                                out_numbers, out);
 }
 
 PRS_PUBLIC void perseus_device_stats(const struct perseus_device *device, int target,

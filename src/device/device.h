@@ -5,7 +5,7 @@
 
 #include <perseus/device.h>
 
-#include "device/gpu_side.h"
+#include "gpu/side.h"
 #include "link/link.h"
 #include "proxy/thread.h"
 
@@ -20,35 +20,25 @@ struct prs_device_contact {
     unsigned char *heap;
 };
 
-struct prs_device_groups {
-    struct prs_device_groups *next;
-    void *memory; /* of one group, the GPU's */
-};
-
 struct perseus_device {
     struct perseus_device_attr attr;
     struct prs_log log;
-    struct prs_gpu *cuda;
-    struct prs_gpu_side side;
+    struct prs_gpu_side *side;
     struct prs_link link;
     uint32_t n_windows; /* the heap, then the registered buffers */
     struct prs_window *windows[PERSEUS_DEVICE_BUFFERS_MAX];
     struct perseus_device_buffer buffers[PERSEUS_DEVICE_BUFFERS_MAX];
     struct prs_ring *ring;
     struct prs_tickets *tickets;
-    struct prs_answers *answers;
     struct prs_sources *sources;
     struct prs_proxy *proxy;
     struct prs_proxy_thread *thread;
     struct prs_device_contact *contacts;
     struct prs_window_remote **remotes; /* heaps by PE, imported by the proxy on first use */
-    uint64_t *staged;                   /* pinned: a word on its way to apply and back */
-    struct prs_device_groups *groups;
 };
 
 /* perseus_device_start but for the thread: `proxy` is there, for the caller to step. */
 enum perseus_status prs_device_connect(struct perseus_device *device,
                                        const struct perseus_device_contact *contacts);
-void prs_device_groups_free(struct perseus_device *device);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/env.h"
 #include "fabric/cudadma/cudadma.h"
 #include "fabric/loopback/loopback.h"
 #ifdef PERSEUS_HAVE_LIBFABRIC
@@ -22,6 +23,11 @@ static const struct prs_fabric_ops *const prs_registry[] = {
 const struct prs_fabric_ops *const *prs_fabric_registry(void)
 {
     return prs_registry;
+}
+
+const char *prs_fabric_default(enum prs_memory_kind memory)
+{
+    return memory == PRS_MEMORY_CUDA ? prs_cudadma_ops.name : prs_env_text(PRS_ENV_FABRIC);
 }
 
 enum perseus_status prs_fabric_find(const char *name, const struct prs_log *log,

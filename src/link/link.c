@@ -15,7 +15,8 @@ enum perseus_status prs_link_open(struct prs_link *link, const struct prs_link_s
     const struct prs_fabric_config config = {
         .provider = settings->provider,
         .bind = settings->bind,
-        .memory_kinds = PRS_MEMORY_HOST,
+        .memory_kinds = PRS_MEMORY_HOST | (uint32_t)settings->memory,
+        .gpu = settings->gpu,
         .want_atomics = settings->native_atomics,
         .loss_level = loss_level,
         .log = log,
@@ -23,6 +24,12 @@ enum perseus_status prs_link_open(struct prs_link *link, const struct prs_link_s
     };
     struct prs_fabric *fabric = NULL;
     status = ops->open(&config, &fabric);
+    if (status == PERSEUS_OK && (fabric->caps.memory_kinds & (uint32_t)settings->memory) == 0) {
+        ops->close(fabric);
+        return prs_fail(log, PERSEUS_NOT_SUPPORTED,
+                        "the fabric %s does not reach a GPU's memory; choose %s for a heap there",
+                        ops->name, prs_fabric_default(settings->memory));
+    }
     if (status == PERSEUS_OK && settings->is_faulty) {
         status = prs_faulty_wrap(fabric, &settings->faulty, log, prs_clock_monotonic(), &fabric);
     }

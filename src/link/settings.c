@@ -2,6 +2,7 @@
 #include "link/settings.h"
 
 #include "base/env.h"
+#include "fabric/registry.h"
 
 static enum perseus_status read_ordering(enum perseus_ordering asked, const struct prs_log *log,
                                          enum perseus_ordering *out)
@@ -53,9 +54,14 @@ enum perseus_status prs_link_settings_read(const struct perseus_attr *attr,
                                            const struct prs_log *log, struct prs_link_settings *out)
 {
     struct prs_link_settings s = {
-        .fabric = attr->fabric != NULL ? attr->fabric : prs_env_text(PRS_ENV_FABRIC),
+        .memory =
+            attr->heap_memory == PERSEUS_MEMORY_GPU ? PRS_MEMORY_CUDA : PRS_MEMORY_HOST,
+        .gpu = attr->gpu,
         .provider = attr->provider != NULL ? attr->provider : prs_env_text(PRS_ENV_PROVIDER),
     };
+    s.fabric = attr->fabric != NULL                ? attr->fabric
+               : prs_env_is_set(PRS_ENV_FABRIC) ? prs_env_text(PRS_ENV_FABRIC)
+                                                : prs_fabric_default(s.memory);
     enum perseus_status status = read_ordering(attr->ordering, log, &s.ordering);
     if (status == PERSEUS_OK) {
         status = prs_local_address(prs_env_text(PRS_ENV_BIND), log, s.bind);

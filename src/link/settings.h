@@ -12,6 +12,8 @@
 /* Texts belong to the caller's attributes or the environment: valid while those are. */
 struct prs_link_settings {
     const char *fabric, *provider;
+    enum prs_memory_kind memory; /* of the heap */
+    int gpu;                     /* that the memory is of, where the provider does not say */
     char bind[PRS_LOCAL_ADDRESS_BYTES];
     enum perseus_ordering ordering; /* may be AUTO */
     uint32_t parked_max;
@@ -21,7 +23,7 @@ struct prs_link_settings {
     struct prs_faulty_config faulty;
 };
 
-/* `attr`: its fabric, provider and ordering count. */
+/* `attr`: its fabric, provider, ordering and memory count. */
 enum perseus_status prs_link_settings_read(const struct perseus_attr *attr,
                                            const struct prs_log *log,
                                            struct prs_link_settings *out);

@@ -175,6 +175,11 @@ PRS_PUBLIC enum perseus_status perseus_moe_create(struct perseus_pe *pe,
     struct perseus_moe *moe = NULL;
     enum perseus_status status =
         prs_moe_plan_make(config, perseus_n_pes(pe), prs_pe_log(pe), &plan);
+    if (status == PERSEUS_OK && pe->heap->gpu != NULL) {
+        status = prs_fail(prs_pe_log(pe), PERSEUS_NOT_SUPPORTED,
+                          "moe: this layer computes on CPUs, and the heap of this PE is a GPU's "
+                          "memory; give its PEs a host heap (perseus_attr.heap_memory)");
+    }
     if (status == PERSEUS_OK) {
         status = allocate(pe, &plan, &moe);
     }

@@ -24,7 +24,7 @@ static void test_edges(void **state)
     struct prs_buffers *buffers = NULL;
     uint16_t window = 9;
     uint64_t offset = 9;
-    assert_int_equal(prs_buffers_create(NULL, &buffers), PERSEUS_OK);
+    assert_int_equal(prs_buffers_create(NULL, NULL, &buffers), PERSEUS_OK);
     assert_false(prs_buffers_find(buffers, memory, 1, &window, &offset));
     assert_int_equal(prs_buffers_add(buffers, memory + 100, 100), PERSEUS_OK);
     assert_false(prs_buffers_find(buffers, memory + 99, 1, &window, &offset));
@@ -49,7 +49,7 @@ static void test_overlaps(void **state)
     messages_init(&messages);
     const struct prs_log log = {.fn = messages_take, .user = &messages, .pe = 0};
     struct prs_buffers *buffers = NULL;
-    assert_int_equal(prs_buffers_create(&log, &buffers), PERSEUS_OK);
+    assert_int_equal(prs_buffers_create(&log, NULL, &buffers), PERSEUS_OK);
     assert_int_equal(prs_buffers_add(buffers, memory + 100, 100), PERSEUS_OK);
     assert_int_equal(prs_buffers_add(buffers, memory + 100, 100), PERSEUS_INVALID_ARGUMENT);
     assert_int_equal(prs_buffers_add(buffers, memory + 199, 1), PERSEUS_INVALID_ARGUMENT);
@@ -75,7 +75,7 @@ static void test_random(void **state)
     struct prs_rng rng = prs_rng_seeded(SEED);
     struct prs_buffers *buffers = NULL;
     size_t sizes[SLOTS] = {0};
-    assert_int_equal(prs_buffers_create(NULL, &buffers), PERSEUS_OK);
+    assert_int_equal(prs_buffers_create(NULL, NULL, &buffers), PERSEUS_OK);
     for (int round = 0; round < ROUNDS; round++) {
         uint32_t slot = prs_rng_below(&rng, SLOTS);
         unsigned char *base = memory + slot * SLOT;
@@ -101,7 +101,7 @@ static void test_limit(void **state)
     (void)state;
     static unsigned char memory[PRS_BUFFERS_MAX];
     struct prs_buffers *buffers = NULL;
-    assert_int_equal(prs_buffers_create(NULL, &buffers), PERSEUS_OK);
+    assert_int_equal(prs_buffers_create(NULL, NULL, &buffers), PERSEUS_OK);
     for (size_t i = 0; i < PRS_BUFFERS_MAX - 1; i++) {
         assert_int_equal(prs_buffers_add(buffers, memory + i, 1), PERSEUS_OK);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A CUDA driver without a GPU, for PERSEUS_CUDA_LIBRARY. "Device" memory is memory of the process.
+ * A CUDA driver without a GPU, for PERSEUS_CUDA_LIBRARY. "Device" memory is memory of the process; with
+ * PERSEUS_SCRIPTED_GUARD=1 only this driver reaches it, so a CPU's look at it is a crash.
  *
  * Copies do nothing when they are submitted: streams move on a little, each a different way, at
  * every look at an event, and to their end at a synchronize. The copies of one batch are carried
@@ -14,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/rng.h"
 #include "cuda/driver.h"
@@ -51,6 +54,30 @@ static bool has_rng;
 static uint64_t batches;
 static int contexts[GPUS_MAX];
 static __thread void *current;
+
+/* GPU memory. `reached` is where this driver reaches it. */
+struct allocation {
+    struct allocation *next;
+    unsigned char *base, *reached;
+    size_t bytes;
+};
+static struct allocation *allocations;
+
+static struct allocation **find_allocation(const void *pointer)
+{
+    struct allocation **at = &allocations;
+    while (*at != NULL && (uintptr_t)pointer - (uintptr_t)(*at)->base >= (*at)->bytes) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+static unsigned char *reach(const void *pointer)
+{
+    const struct allocation *found = *find_allocation(pointer);
+    return found == NULL ? (unsigned char *)(uintptr_t)pointer
+                         : found->reached + ((const unsigned char *)pointer - found->base);
+}
 
 static int gpus(void)
 {
@@ -106,7 +133,7 @@ static void step(struct stream *stream)
     if (work->event != NULL) {
         work->event->reached++;
     } else {
-        move(work->target, work->source, work->bytes);
+        move(reach(work->target), reach(work->source), work->bytes);
     }
     free(work);
 }
@@ -337,21 +364,62 @@ PUBLIC int cuMemsetD8Async(uintptr_t target, unsigned char value, size_t bytes, 
 PUBLIC int cuMemsetD8Async(uintptr_t target, unsigned char value, size_t bytes, void *stream)
 {
     (void)stream;
-    memset((void *)target, value, bytes);
+    pthread_mutex_lock(&lock);
+    memset(reach((const void *)target), value, bytes);
+    pthread_mutex_unlock(&lock);
     return PRS_CUDA_SUCCESS;
 }
 
 PUBLIC int cuMemAlloc_v2(uintptr_t *out, size_t bytes);
 PUBLIC int cuMemAlloc_v2(uintptr_t *out, size_t bytes)
 {
-    *out = current != NULL ? (uintptr_t)aligned_alloc(256, (bytes + 255) / 256 * 256) : 0;
-    return *out != 0 ? PRS_CUDA_SUCCESS : INVALID;
+    if (current == NULL) {
+        return INVALID;
+    }
+    const char *guard = getenv("PERSEUS_SCRIPTED_GUARD");
+    bool is_guarded = guard != NULL && guard[0] == '1';
+    struct allocation *made = calloc(1, sizeof *made);
+    made->bytes = (bytes + 255) / 256 * 256;
+    if (is_guarded) {
+        int fd = memfd_create("scripted-gpu", MFD_CLOEXEC);
+        if (ftruncate(fd, (off_t)made->bytes) != 0) {
+            abort();
+        }
+        made->base = mmap(NULL, made->bytes, PROT_NONE, MAP_SHARED, fd, 0);
+        made->reached = mmap(NULL, made->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        close(fd);
+    } else {
+        made->base = aligned_alloc(256, made->bytes);
+        made->reached = made->base;
+    }
+    pthread_mutex_lock(&lock);
+    made->next = allocations;
+    allocations = made;
+    pthread_mutex_unlock(&lock);
+    *out = (uintptr_t)made->base;
+    return PRS_CUDA_SUCCESS;
 }
 
 PUBLIC int cuMemFree_v2(uintptr_t memory);
 PUBLIC int cuMemFree_v2(uintptr_t memory)
 {
-    free((void *)memory);
+    pthread_mutex_lock(&lock);
+    struct allocation **at = find_allocation((const void *)memory);
+    struct allocation *gone = *at;
+    if (gone != NULL) {
+        *at = gone->next;
+    }
+    pthread_mutex_unlock(&lock);
+    if (gone == NULL || (uintptr_t)gone->base != memory) {
+        return INVALID;
+    }
+    if (gone->base == gone->reached) {
+        free(gone->base);
+    } else {
+        munmap(gone->base, gone->bytes);
+        munmap(gone->reached, gone->bytes);
+    }
+    free(gone);
     return PRS_CUDA_SUCCESS;
 }
 
@@ -387,10 +455,14 @@ PUBLIC int cuMemHostUnregister(void *memory)
 PUBLIC int cuPointerGetAttribute(void *out, int attribute, uintptr_t pointer);
 PUBLIC int cuPointerGetAttribute(void *out, int attribute, uintptr_t pointer)
 {
-    (void)out;
-    (void)attribute;
-    (void)pointer;
-    return INVALID;
+    pthread_mutex_lock(&lock);
+    bool is_device = *find_allocation((const void *)pointer) != NULL;
+    pthread_mutex_unlock(&lock);
+    if (!is_device || attribute != PRS_CUDA_POINTER_MEMORY_TYPE) {
+        return INVALID; /* as for memory that the driver does not know */
+    }
+    *(unsigned *)out = PRS_CUDA_MEMORY_DEVICE;
+    return PRS_CUDA_SUCCESS;
 }
 
 PUBLIC int cuGetErrorString(int error, const char **out);

@@ -36,6 +36,7 @@ enum perseus_status prs_identity_fill(const struct prs_settings *settings, struc
     out->version = own_version();
     out->pes_per_node = settings->pes_per_node;
     out->heap_bytes = settings->heap_bytes;
+    out->memory = (uint64_t)settings->link.memory;
     out->device = heap->device;
     out->inode = heap->inode;
     out->pid = (int32_t)getpid();
@@ -67,6 +68,12 @@ enum perseus_status prs_identity_check(const struct prs_identity *all, int size,
                 "PE %d has a symmetric heap of %llu bytes but PE 0 has %llu; give every "
                 "PE the same heap_bytes (PERSEUS_HEAP_BYTES)",
                 pe, (unsigned long long)other->heap_bytes, (unsigned long long)first->heap_bytes);
+        }
+        if (other->memory != first->memory) {
+            return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
+                            "PE %d has its heap in %s memory but PE 0 in the other; give every PE "
+                            "the same heap_memory",
+                            pe, other->memory == PRS_MEMORY_CUDA ? "a GPU's" : "host");
         }
         if (other->pes_per_node != first->pes_per_node) {
             return prs_fail(log, PERSEUS_INVALID_ARGUMENT,

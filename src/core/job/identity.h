@@ -15,6 +15,7 @@ struct prs_identity {
     uint32_t version; /* first, so that other versions can be told apart */
     uint32_t pes_per_node;
     uint64_t heap_bytes; /* of the user's part */
+    uint64_t memory;     /* of the heap, enum prs_memory_kind */
     uint64_t device, inode;
     int32_t pid, fd;
     uint64_t cpu_set;                           /* prs_limits.cpu_set */
@@ -23,7 +24,7 @@ struct prs_identity {
     unsigned char secret[PRS_JOB_SECRET_BYTES]; /* random; PE 0's is the job's */
 };
 
-_Static_assert(sizeof(struct prs_identity) == 136, "no padding in what is sent");
+_Static_assert(sizeof(struct prs_identity) == 144, "no padding in what is sent");
 
 enum perseus_status prs_identity_fill(const struct prs_settings *settings, struct prs_heap *heap,
                                       const struct prs_log *log, struct prs_identity *out);

@@ -86,7 +86,9 @@ static void map_local(struct prs_peers *peers, const struct prs_identity *all,
         struct prs_peer *peer = &peers->peer[pe];
         bool is_here = memcmp(all[pe].host, self->host, PRS_HOST_BYTES) == 0;
         peers->on_cpus += is_here && all[pe].cpu_set == self->cpu_set;
-        if (pe == peers->self) {
+        if (self->memory == PRS_MEMORY_CUDA) {
+            /* this PE's threads reach no heap, its own neither */
+        } else if (pe == peers->self) {
             share_heap(peer, self);
         } else if (peer->node == peers->peer[peers->self].node && is_here) {
             map_heap(peer, &all[pe], peers->heap_bytes);

@@ -10,10 +10,12 @@ struct prs_buffer {
     uintptr_t base;
     size_t bytes;
     uint16_t window;
+    enum prs_memory_kind kind;
 };
 
 struct prs_buffers {
     const struct prs_log *log;
+    struct prs_gpu_side *gpu;  /* NULL: no buffer is GPU memory */
     struct prs_fabric *fabric; /* NULL: every peer is local */
     pthread_rwlock_t lock;
     uint32_t n;
@@ -23,13 +25,15 @@ struct prs_buffers {
     struct prs_region *_Atomic regions[PRS_BUFFERS_MAX];
 };
 
-enum perseus_status prs_buffers_create(const struct prs_log *log, struct prs_buffers **out)
+enum perseus_status prs_buffers_create(const struct prs_log *log, struct prs_gpu_side *gpu,
+                                       struct prs_buffers **out)
 {
     struct prs_buffers *buffers = calloc(1, sizeof *buffers);
     if (buffers == NULL) {
         return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for the table of buffers");
     }
     buffers->log = log;
+    buffers->gpu = gpu;
     buffers->is_used[PRS_WINDOW_HEAP] = true;
     pthread_rwlock_init(&buffers->lock, NULL);
     *out = buffers;
@@ -108,10 +112,12 @@ static enum perseus_status insert(struct prs_buffers *buffers, void *base, size_
                         PRS_BUFFERS_MAX - 1);
     }
     uint16_t window = free_window(buffers);
+    bool is_device = buffers->gpu != NULL && prs_gpu_side_is_device(buffers->gpu, base);
+    enum prs_memory_kind kind = is_device ? PRS_MEMORY_CUDA : PRS_MEMORY_HOST;
     if (buffers->fabric != NULL) {
         struct prs_region *region = NULL;
         enum perseus_status status = buffers->fabric->ops->region_register(
-            buffers->fabric, base, bytes, PRS_MEMORY_HOST, &region);
+            buffers->fabric, base, bytes, kind, &region);
         if (status != PERSEUS_OK) {
             return status;
         }
@@ -120,7 +126,8 @@ static enum perseus_status insert(struct prs_buffers *buffers, void *base, size_
     }
     memmove(&buffers->sorted[at + 1], &buffers->sorted[at],
             (buffers->n - at) * sizeof buffers->sorted[0]);
-    buffers->sorted[at] = (struct prs_buffer){.base = address, .bytes = bytes, .window = window};
+    buffers->sorted[at] = (struct prs_buffer){
+        .base = address, .bytes = bytes, .window = window, .kind = kind};
     buffers->is_used[window] = true;
     buffers->n++;
     return PERSEUS_OK;
@@ -178,6 +185,21 @@ bool prs_buffers_find(struct prs_buffers *buffers, const void *address, size_t b
     }
     pthread_rwlock_unlock(&buffers->lock);
     return found;
+}
+
+void prs_buffers_describe(struct prs_buffers *buffers, struct perseus_device_pe *out)
+{
+    pthread_rwlock_rdlock(&buffers->lock);
+    for (uint32_t i = 0; i < buffers->n && out->n_buffers < PERSEUS_DEVICE_BUFFERS_MAX; i++) {
+        const struct prs_buffer *buffer = &buffers->sorted[i];
+        if (buffer->kind == PRS_MEMORY_CUDA) {
+            out->buffers[out->n_buffers++] =
+                (struct perseus_device_buffer){.base = (unsigned char *)buffer->base,
+                                               .bytes = buffer->bytes,
+                                               .window = buffer->window};
+        }
+    }
+    pthread_rwlock_unlock(&buffers->lock);
 }
 
 struct prs_region *prs_buffers_region(const struct prs_buffers *buffers, uint16_t window)

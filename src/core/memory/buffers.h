@@ -12,13 +12,17 @@
 #include <stdbool.h>
 
 #include "fabric/fabric.h"
+#include "gpu/side.h"
 
 #define PRS_BUFFERS_MAX 4096 /* windows, the heap's included */
 #define PRS_WINDOW_HEAP 0
 
 struct prs_buffers;
 
-enum perseus_status prs_buffers_create(const struct prs_log *log, struct prs_buffers **out);
+/* `gpu`: of the heap, which tells GPU memory from the host's and outlives the buffers. NULL: all is the
+ * host's. */
+enum perseus_status prs_buffers_create(const struct prs_log *log, struct prs_gpu_side *gpu,
+                                       struct prs_buffers **out);
 /* Closes the regions: before the fabric, after the endpoint. NULL allowed. */
 void prs_buffers_destroy(struct prs_buffers *buffers);
 /* Before any add. From here on buffers are registered with the fabric too; `heap` is window 0. */
@@ -34,6 +38,8 @@ enum perseus_status prs_buffers_remove(struct prs_buffers *buffers, const void *
 /* Whether [address, address + bytes) lies in one buffer; then where. */
 bool prs_buffers_find(struct prs_buffers *buffers, const void *address, size_t bytes,
                       uint16_t *out_window, uint64_t *out_offset);
+/* Adds to `out`, behind what it has, the buffers that are GPU memory, as far as there is room. */
+void prs_buffers_describe(struct prs_buffers *buffers, struct perseus_device_pe *out);
 /* The proxy's look-up, NULL if there is no such window. */
 struct prs_region *prs_buffers_region(const struct prs_buffers *buffers, uint16_t window);
 

@@ -81,6 +81,33 @@ enum perseus_status prs_heap_create(size_t bytes, const struct prs_log *log, str
     return PERSEUS_OK;
 }
 
+enum perseus_status prs_heap_create_gpu(size_t bytes, const struct prs_gpu_side_config *config,
+                                        struct prs_heap **out)
+{
+    struct prs_heap *heap = calloc(1, sizeof *heap);
+    if (heap == NULL) {
+        return prs_fail(config->log, PERSEUS_OUT_OF_MEMORY, "no memory for the heap's records");
+    }
+    atomic_init(&heap->shares, 1);
+    heap->fd = -1;
+    heap->bytes = PRS_HEAP_RESERVED + bytes;
+    heap->touched_bytes = PRS_HEAP_RESERVED;
+    struct prs_gpu_side_config own = *config;
+    own.heap_bytes = heap->bytes;
+    own.heap_offset = PRS_HEAP_RESERVED;
+    enum perseus_status status = prs_allocator_create(bytes, &heap->allocator);
+    if (status == PERSEUS_OK) {
+        status = prs_gpu_side_open(&own, &heap->gpu);
+    }
+    if (status != PERSEUS_OK) {
+        prs_heap_destroy(heap);
+        return status;
+    }
+    heap->base = heap->gpu->heap;
+    *out = heap;
+    return PERSEUS_OK;
+}
+
 struct prs_heap *prs_heap_share(struct prs_heap *heap)
 {
     /* Relaxed: whoever shares was told of the heap by its owner, who holds a share. */
@@ -94,7 +121,9 @@ void prs_heap_destroy(struct prs_heap *heap)
     if (heap == NULL || atomic_fetch_sub_explicit(&heap->shares, 1, memory_order_acq_rel) != 1) {
         return;
     }
-    if (heap->base != NULL) {
+    if (heap->gpu != NULL) {
+        prs_gpu_side_close(heap->gpu);
+    } else if (heap->base != NULL) {
         munmap(heap->base, heap->bytes);
     }
     prs_heap_close_fd(heap);
@@ -122,6 +151,16 @@ static enum perseus_status take_pages(const struct prs_heap *heap, size_t offset
     return is_known ? PERSEUS_OK : PERSEUS_OUT_OF_MEMORY;
 }
 
+/* What was handed out before, and is about to be again. */
+static enum perseus_status zero(struct prs_heap *heap, size_t offset, size_t bytes)
+{
+    if (heap->gpu != NULL) {
+        return prs_gpu_side_zero(heap->gpu, heap->base + offset, bytes);
+    }
+    memset(heap->base + offset, 0, bytes);
+    return PERSEUS_OK;
+}
+
 enum perseus_status prs_heap_take(struct prs_heap *heap, size_t bytes, uint64_t *out_offset)
 {
     size_t block;
@@ -136,12 +175,26 @@ enum perseus_status prs_heap_take(struct prs_heap *heap, size_t bytes, uint64_t 
     }
     if (offset < heap->touched_bytes) {
         size_t used_before = heap->touched_bytes - offset;
-        memset(heap->base + offset, 0, bytes < used_before ? bytes : used_before);
+        status = zero(heap, offset, bytes < used_before ? bytes : used_before);
+    }
+    if (status != PERSEUS_OK) {
+        prs_allocator_give(heap->allocator, block);
+        return status;
     }
     if (offset + bytes > heap->touched_bytes) {
         heap->touched_bytes = offset + bytes;
     }
     *out_offset = offset;
+    return PERSEUS_OK;
+}
+
+enum perseus_status prs_heap_load(const struct prs_heap *heap, uint64_t offset, uint64_t *out)
+{
+    const uint64_t *word = (const uint64_t *)(const void *)(heap->base + offset);
+    if (heap->gpu != NULL) {
+        return prs_gpu_side_load(heap->gpu, word, out);
+    }
+    *out = perseus_signal_fetch(word);
     return PERSEUS_OK;
 }
 

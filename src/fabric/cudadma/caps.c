@@ -14,7 +14,7 @@ static enum perseus_status parse_provider(const struct prs_fabric_config *config
     const char *text = config->provider != NULL ? config->provider : "";
     size_t name = strcspn(text, ":");
     char *end = NULL;
-    long device = text[name] == ':' ? strtol(text + name + 1, &end, 10) : 0;
+    long device = text[name] == ':' ? strtol(text + name + 1, &end, 10) : config->gpu;
     bool is_number = end == NULL || (end != text + name + 1 && *end == '\0' && device >= 0);
     bool is_batch = name == 0 || (name == 5 && strncmp(text, "batch", 5) == 0);
     *out_strict = name == 6 && strncmp(text, "stream", 6) == 0;
