@@ -94,10 +94,11 @@ static void measure(const char *name, enum perseus_ordering ordering, bool signa
 
 void bench_proxy()
 {
-    printf("\nThe proxy of PE 0: %d transfers of 4 KiB to 7 PEs of the same GPU; ns for a transfer, "
-           "its own and in the driver's calls, medians of %d rounds\n\n%-10s %-10s %-16s %8s %8s "
-           "%8s\n",
-           transfers, rounds, "protocol", "ordering", "descriptors", "own", "driver", "steps");
+    printf(
+        "\nThe proxy of PE 0: %d transfers of 4 KiB to 7 PEs of the same GPU; ns for a transfer, "
+        "its own and in the driver's calls, medians of %d rounds\n\n%-10s %-10s %-16s %8s %8s "
+        "%8s\n",
+        transfers, rounds, "protocol", "ordering", "descriptors", "own", "driver", "steps");
     for (bool waits : {true, false}) {
         measure("put-only", PERSEUS_ORDERING_NIC_FENCE, false, waits);
         measure("coupled", PERSEUS_ORDERING_NIC_FENCE, true, waits);

@@ -58,8 +58,7 @@ enum perseus_status proxy_connect(struct perseus_device *device,
 
 void proxy_watch_driver(struct perseus_device *device)
 {
-    struct prs_gpu_calls *call =
-        &((struct prs_cudadma_fabric *)device->link.fabric)->cuda->call;
+    struct prs_gpu_calls *call = &((struct prs_cudadma_fabric *)device->link.fabric)->cuda->call;
     driver = *call;
     call->context_get = context_get;
     call->event_record = event_record;

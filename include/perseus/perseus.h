@@ -102,7 +102,7 @@ struct perseus_attr {
                              cudadma */
     const char *provider; /* of the fabric, for example "tcp"; default: best found */
     enum perseus_ordering ordering;
-    size_t heap_bytes;   /* symmetric heap of this PE, the same on every PE; default 64 MiB */
+    size_t heap_bytes; /* symmetric heap of this PE, the same on every PE; default 64 MiB */
     /* Of the heap, on every PE the same. GPU: plain memory of GPU number `gpu`, which the host's
      * threads must not touch: perseus_malloc gives addresses for kernels (perseus/gpu.h) and for the
      * calls below, of which perseus_signal_fetch alone is not for them. No PE is then local to

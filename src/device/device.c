@@ -153,8 +153,7 @@ static enum perseus_status open_sources(struct perseus_device *device)
         status = prs_sources_create(device->ring, device->tickets, &device->sources);
     }
     if (status == PERSEUS_OK) {
-        status =
-            prs_sources_add(device->sources, &consumer, device->side->answers, &number);
+        status = prs_sources_add(device->sources, &consumer, device->side->answers, &number);
     }
     return status == PERSEUS_OK
                ? status
@@ -352,9 +351,8 @@ PRS_PUBLIC void perseus_device_pe_get(const struct perseus_device *device,
 PRS_PUBLIC enum perseus_status perseus_device_check(struct perseus_device *device)
 {
     enum perseus_status status = prs_gpu_side_check(device->side);
-    return status == PERSEUS_OK && device->thread != NULL
-               ? prs_proxy_thread_status(device->thread)
-               : status;
+    return status == PERSEUS_OK && device->thread != NULL ? prs_proxy_thread_status(device->thread)
+                                                          : status;
 }
 
 /* The leader is one thread, which puts signals into the ring only. */

@@ -56,8 +56,9 @@ static void draw(unsigned char *image, unsigned char *memory, const struct place
                        places[i].signal == places[i - 1].signal + sizeof(uint64_t) &&
                        run < vector_max;
         run = is_next ? run + 1 : 1;
-        members[i] = (struct perseus_device_member){
-            .target = places[i].target, .is_next = is_next, .signal = heap_offset + places[i].signal};
+        members[i] = (struct perseus_device_member){.target = places[i].target,
+                                                    .is_next = is_next,
+                                                    .signal = heap_offset + places[i].signal};
     }
     *group = (struct perseus_device_group){.n = n,
                                            .op = attr->op,

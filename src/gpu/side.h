@@ -42,14 +42,14 @@ struct prs_gpu_side {
     struct prs_gpu *cuda;
     struct prs_gpu_device gpu;
     pthread_mutex_t copying; /* held while `stream` and `staged` are used */
-    void *stream;            /* not the default one, which would wait for kernels that may wait for us */
-    uint64_t *staged;        /* pinned: a word on its way */
+    void *stream;     /* not the default one, which would wait for kernels that may wait for us */
+    uint64_t *staged; /* pinned: a word on its way */
     unsigned char *heap;
-    unsigned char *own;           /* GPU memory: the producers' words, uses of answers, the direct table */
-    unsigned char *shared;        /* pinned: the ring, the answers, the fault */
-    struct prs_ring ring;         /* as the GPU sees it */
-    struct prs_answer *slots;     /* of the answers, which both sides see */
-    struct prs_answers *answers;  /* the proxy's side of them */
+    unsigned char *own;    /* GPU memory: the producers' words, uses of answers, the direct table */
+    unsigned char *shared; /* pinned: the ring, the answers, the fault */
+    struct prs_ring ring;  /* as the GPU sees it */
+    struct prs_answer *slots;    /* of the answers, which both sides see */
+    struct prs_answers *answers; /* the proxy's side of them */
     uint32_t *answer_uses, *fault_taken;
     struct perseus_device_fault *fault;
     unsigned char **direct; /* by PE: a heap that this GPU's stores reach; NULL at first */

@@ -54,12 +54,11 @@ enum perseus_status prs_link_settings_read(const struct perseus_attr *attr,
                                            const struct prs_log *log, struct prs_link_settings *out)
 {
     struct prs_link_settings s = {
-        .memory =
-            attr->heap_memory == PERSEUS_MEMORY_GPU ? PRS_MEMORY_CUDA : PRS_MEMORY_HOST,
+        .memory = attr->heap_memory == PERSEUS_MEMORY_GPU ? PRS_MEMORY_CUDA : PRS_MEMORY_HOST,
         .gpu = attr->gpu,
         .provider = attr->provider != NULL ? attr->provider : prs_env_text(PRS_ENV_PROVIDER),
     };
-    s.fabric = attr->fabric != NULL                ? attr->fabric
+    s.fabric = attr->fabric != NULL             ? attr->fabric
                : prs_env_is_set(PRS_ENV_FABRIC) ? prs_env_text(PRS_ENV_FABRIC)
                                                 : prs_fabric_default(s.memory);
     enum perseus_status status = read_ordering(attr->ordering, log, &s.ordering);

@@ -75,8 +75,8 @@ static void count_up(struct pes *pes, struct perseus_pe *pe, void *context)
             CHECK(old < PES * ROUNDS);
         }
     }
-    CHECK_OK(perseus_signal_wait_until(pe, word, PERSEUS_CMP_EQ, (uint64_t)PES * ROUNDS, WAIT_MS,
-                                       NULL));
+    CHECK_OK(
+        perseus_signal_wait_until(pe, word, PERSEUS_CMP_EQ, (uint64_t)PES * ROUNDS, WAIT_MS, NULL));
     CHECK_OK(perseus_barrier_all(pe));
     CHECK_OK(perseus_free(pe, word));
     uint64_t *again = allocate(pe, sizeof *again); /* the same memory, zero again */
@@ -198,8 +198,7 @@ static void lead_group(struct pes *pes, struct perseus_pe *pe, void *context)
                                   sources + i * KERNEL_WORDS, i + 1));
     }
     for (uint64_t i = 0; i < MEMBERS; i++) {
-        CHECK_OK(
-            perseus_signal_wait_until(pe, signals + i, PERSEUS_CMP_EQ, i + 1, WAIT_MS, NULL));
+        CHECK_OK(perseus_signal_wait_until(pe, signals + i, PERSEUS_CMP_EQ, i + 1, WAIT_MS, NULL));
         CHECK(payloads[i * KERNEL_WORDS + KERNEL_WORDS - 1] == i + 1);
     }
     CHECK_OK(perseus_barrier_all(pe)); /* the right one has seen its signals, too */

@@ -116,8 +116,8 @@ static enum perseus_status insert(struct prs_buffers *buffers, void *base, size_
     enum prs_memory_kind kind = is_device ? PRS_MEMORY_CUDA : PRS_MEMORY_HOST;
     if (buffers->fabric != NULL) {
         struct prs_region *region = NULL;
-        enum perseus_status status = buffers->fabric->ops->region_register(
-            buffers->fabric, base, bytes, kind, &region);
+        enum perseus_status status =
+            buffers->fabric->ops->region_register(buffers->fabric, base, bytes, kind, &region);
         if (status != PERSEUS_OK) {
             return status;
         }
@@ -126,8 +126,8 @@ static enum perseus_status insert(struct prs_buffers *buffers, void *base, size_
     }
     memmove(&buffers->sorted[at + 1], &buffers->sorted[at],
             (buffers->n - at) * sizeof buffers->sorted[0]);
-    buffers->sorted[at] = (struct prs_buffer){
-        .base = address, .bytes = bytes, .window = window, .kind = kind};
+    buffers->sorted[at] =
+        (struct prs_buffer){.base = address, .bytes = bytes, .window = window, .kind = kind};
     buffers->is_used[window] = true;
     buffers->n++;
     return PERSEUS_OK;

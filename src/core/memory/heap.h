@@ -23,7 +23,7 @@
 #define PRS_HEAP_WORDS_MAX (PRS_HEAP_RESERVED / 64)
 
 struct prs_heap {
-    _Atomic uint32_t shares; /* of the owner, and of the other PEs of this process */
+    _Atomic uint32_t shares;  /* of the owner, and of the other PEs of this process */
     struct prs_gpu_side *gpu; /* whose memory it is, with what kernels have; NULL: the host's */
     unsigned char *base;
     size_t bytes;         /* of the mapping, PRS_HEAP_RESERVED included */
