@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -27,13 +28,19 @@ static const struct prs_bootstrap_ops local_ops = {
     .abandon = abandon,
 };
 
+static bool has_option(int fd, int option, int wanted)
+{
+    int value = 0;
+    socklen_t bytes = sizeof value;
+    return getsockopt(fd, SOL_SOCKET, option, &value, &bytes) == 0 && value == wanted;
+}
+
 enum perseus_status prs_bootstrap_open_local(int fd, int rank, int size, uint32_t timeout_ms,
                                              const struct prs_log *log, struct prs_bootstrap **out)
 {
     const unsigned char no_secret[PRS_PROOF_SECRET_BYTES] = {0};
-    int type = 0;
-    socklen_t type_bytes = sizeof type;
-    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_bytes) != 0 || type != SOCK_STREAM ||
+    /* What the program has opened there instead, say a connection of its own, must not get our hello. */
+    if (!has_option(fd, SO_TYPE, SOCK_STREAM) || !has_option(fd, SO_DOMAIN, AF_UNIX) ||
         fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
         return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
                         "descriptor %d is not the socket of perseus run: %s, or a PE was "

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -97,11 +98,13 @@ static void the_launchers_socket_comes_first(void **state)
     open_with(&attr, PERSEUS_INVALID_ARGUMENT, "is not the socket of perseus run");
     /* As if whoever started the program had closed it, or it had opened something else there. */
     open_with(&attr, PERSEUS_INVALID_ARGUMENT, "has closed it");
-    int other = open("/dev/null", O_RDONLY);
-    snprintf(text, sizeof text, "%d", other);
-    setenv("PERSEUS_BOOTSTRAP_FD", text, 1);
-    open_with(&attr, PERSEUS_INVALID_ARGUMENT, "something else in its place");
-    close(other);
+    const int others[] = {open("/dev/null", O_RDONLY), socket(AF_INET, SOCK_STREAM, 0)};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        snprintf(text, sizeof text, "%d", others[i]);
+        setenv("PERSEUS_BOOTSTRAP_FD", text, 1);
+        open_with(&attr, PERSEUS_INVALID_ARGUMENT, "something else in its place");
+        close(others[i]);
+    }
 }
 
 static void a_unique_id_comes_by_attribute_or_environment(void **state)
