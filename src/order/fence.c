@@ -136,6 +136,9 @@ enum perseus_status prs_orderer_quiet(struct prs_orderer *orderer, uint32_t rank
         return PERSEUS_AGAIN;
     }
     uint64_t after = prs_epochs_end(epochs);
+    if (peer != NULL) {
+        prs_order_seal(orderer, peer);
+    }
     if (prs_epochs_passed(epochs, after)) {
         quiet_complete(orderer, peer, token);
     } else {

@@ -35,6 +35,14 @@ void prs_order_park(struct prs_orderer *orderer, struct prs_order_peer *peer,
     peer->parked_count++;
 }
 
+void prs_order_seal(struct prs_orderer *orderer, const struct prs_order_peer *peer)
+{
+    struct prs_pending *tail = prs_order_parked_tail(orderer, peer);
+    if (tail != NULL) {
+        tail->gathers = false;
+    }
+}
+
 void prs_order_unpark(struct prs_orderer *orderer, struct prs_order_peer *peer)
 {
     peer->parked_first = orderer->pools.pendings[peer->parked_first].next;

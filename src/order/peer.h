@@ -117,6 +117,9 @@ struct prs_pending *prs_order_parked_head(struct prs_orderer *orderer,
                                           const struct prs_order_peer *peer);
 struct prs_pending *prs_order_parked_tail(struct prs_orderer *orderer,
                                           const struct prs_order_peer *peer);
+/* No signal joins what is parked last: a quiet of this peer covers that, and would not cover both,
+ * since a record that is joined counts as new. */
+void prs_order_seal(struct prs_orderer *orderer, const struct prs_order_peer *peer);
 void prs_order_unpark(struct prs_orderer *orderer, struct prs_order_peer *peer);
 /* The head of its queue may go now. */
 void prs_order_wake(struct prs_orderer *orderer, struct prs_order_peer *peer);

@@ -476,6 +476,38 @@ static void test_no_neighbour_joins_across_a_fence(void **state)
     bench_finish(&bench);
 }
 
+/* A quiet of one peer covers a signal that still waits for its batch, also when another comes that
+ * would join it; one that came after the quiet is not waited for. */
+static void test_no_signal_joins_one_that_a_quiet_covers(void **state)
+{
+    (void)state;
+    for (int of_all = 0; of_all < 2; of_all++) {
+        for (int with_puts = 0; with_puts < 2; with_puts++) {
+            struct fake_fabric *fake = fake_fabric_create();
+            struct prs_caps caps = fake->fabric.caps;
+            fake_fabric_destroy(fake);
+            caps.signals_tear = true;
+            caps.batching = true;
+            struct bench bench;
+            bench_init(&bench, PERSEUS_ORDERING_FIFO, &caps, NULL);
+            enum perseus_status (*send)(struct bench *, uint32_t, uint64_t, uint64_t) =
+                with_puts ? bench_batch_put_signal : bench_batch_signal;
+            assert_int_equal(bench_batch_signal(&bench, 1, 64, 1), PERSEUS_OK); /* parked */
+            assert_int_equal(prs_orderer_quiet(bench.orderer, of_all ? ALL : 1, 1), PERSEUS_OK);
+            assert_int_equal(send(&bench, 1, 72, 2), PERSEUS_OK);
+            assert_int_equal(prs_orderer_flush(bench.orderer), PERSEUS_OK);
+            fake_complete_all(bench.fake);
+            bench_progress(&bench);
+            assert_false(bench.done[1]); /* delivered, but not applied */
+            acknowledge(&bench, 1, 1);
+            assert_true(bench.done[1]);
+            acknowledge(&bench, 1, 2);
+            assert_true(prs_orderer_is_idle(bench.orderer));
+            bench_finish(&bench);
+        }
+    }
+}
+
 static void test_malformed_arrivals_are_ignored(void **state)
 {
     (void)state;
@@ -590,6 +622,7 @@ int main(void)
         cmocka_unit_test(test_signals_of_a_batch_join),
         cmocka_unit_test(test_neighbours_do_not_ride_but_join),
         cmocka_unit_test(test_no_neighbour_joins_across_a_fence),
+        cmocka_unit_test(test_no_signal_joins_one_that_a_quiet_covers),
         cmocka_unit_test(test_malformed_arrivals_are_ignored),
         cmocka_unit_test(test_codec_round_trips),
         cmocka_unit_test(test_a_tag_covers_everything),
