@@ -4,19 +4,21 @@
 #include <string.h>
 
 #define COUNTER_WORD 0u /* of every area */
+#define SIGNALS_AT   (PROGRAM_WORDS_MAX / 2)
 
 struct generator {
     struct program *program;
     struct prs_rng *rng;
     uint32_t n_pes;
-    uint32_t free_word[8]; /* by target */
-    uint32_t fenced[8];    /* steps below it are before the last fence */
+    uint32_t free_data[8], free_signal[8]; /* by target */
+    uint32_t fenced[8];                    /* steps below it are before the last fence */
 };
 
-static uint32_t take_words(struct generator *generator, uint32_t target, uint32_t words)
+/* Signals to one target are neighbours, so that they may join. */
+static uint32_t take_words(uint32_t *free_word, uint32_t words)
 {
-    uint32_t at = generator->free_word[target];
-    generator->free_word[target] += words;
+    uint32_t at = *free_word;
+    *free_word += words;
     return at;
 }
 
@@ -40,6 +42,9 @@ static struct step *add_step(struct generator *generator, enum step_kind kind, u
         return step;
     }
     step->bound = generator->fenced[target];
+    if (kind == STEP_QUIET) {
+        return step;
+    }
     bool has_data = kind == STEP_PUT || kind == STEP_PUT_SIGNAL;
     if (has_data) {
         static const uint32_t sizes[] = {1, 2, 8, 24, 40};
@@ -47,14 +52,14 @@ static struct step *add_step(struct generator *generator, enum step_kind kind, u
         if (kind == STEP_PUT_SIGNAL && prs_rng_below(generator->rng, 8) == 0) {
             step->data_words = 0;
         }
-        step->data = take_words(generator, target, step->data_words);
+        step->data = take_words(&generator->free_data[target], step->data_words);
     }
     if (kind == STEP_COUNTER) {
         step->signal = COUNTER_WORD;
         step->signal_words = 1;
     } else if (kind != STEP_PUT) {
         step->signal_words = kind == STEP_VECTOR ? 2 + prs_rng_below(generator->rng, 7) : 1;
-        step->signal = take_words(generator, target, step->signal_words);
+        step->signal = take_words(&generator->free_signal[target], step->signal_words);
     }
     return step;
 }
@@ -109,10 +114,13 @@ void program_generate(struct program *program, uint32_t self, uint32_t n_pes,
     program->self = self;
     struct generator generator = {.program = program, .rng = rng, .n_pes = n_pes};
     for (uint32_t i = 0; i < n_pes; i++) {
-        generator.free_word[i] = COUNTER_WORD + 1;
+        generator.free_data[i] = COUNTER_WORD + 1;
+        generator.free_signal[i] = SIGNALS_AT;
     }
     while (program->count < PROGRAM_STEPS_MAX) {
-        if (style == STYLE_COUPLED) {
+        if (prs_rng_below(generator.rng, 12) == 0) {
+            add_step(&generator, STEP_QUIET, other_pe(&generator));
+        } else if (style == STYLE_COUPLED) {
             add_step(&generator, STEP_PUT_SIGNAL, other_pe(&generator));
         } else if (style == STYLE_DECOUPLED) {
             generate_decoupled(&generator);
@@ -127,9 +135,10 @@ uint64_t program_word(const struct program *program, uint32_t index, uint32_t wo
     return (uint64_t)(program->self + 1) << 48 | (uint64_t)(index + 1) << 16 | (word + 1);
 }
 
-static bool is_fence(const struct step *step)
+/* It writes nothing. */
+static bool only_orders(const struct step *step)
 {
-    return step->kind == STEP_FENCE || step->kind == STEP_FENCE_ALL;
+    return step->kind == STEP_FENCE || step->kind == STEP_FENCE_ALL || step->kind == STEP_QUIET;
 }
 
 /* How many of the step's data words are right; *out_any: whether any shows. */
@@ -167,7 +176,7 @@ const char *program_check(struct program *program, uint32_t target, const uint64
     uint32_t first_missing = PROGRAM_STEPS_MAX;
     for (uint32_t i = 0; i < program->count; i++) {
         const struct step *step = &program->steps[i];
-        if (is_fence(step) || step->target != target) {
+        if (only_orders(step) || step->target != target) {
             continue;
         }
         bool any = false;
@@ -188,12 +197,12 @@ const char *program_check(struct program *program, uint32_t target, const uint64
     return NULL;
 }
 
-const char *program_check_final(const struct program *program, uint32_t target,
+const char *program_check_quiet(const struct program *program, uint32_t count, uint32_t target,
                                 const uint64_t *area, uint32_t *out_step)
 {
-    for (uint32_t i = 0; i < program->count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         const struct step *step = &program->steps[i];
-        if (is_fence(step) || step->target != target) {
+        if (only_orders(step) || step->target != target) {
             continue;
         }
         bool any = false;

@@ -17,7 +17,7 @@
 #include "base/rng.h"
 
 #define PROGRAM_STEPS_MAX 48
-#define PROGRAM_WORDS_MAX 2048 /* of one sender's area at one target */
+#define PROGRAM_WORDS_MAX 4096 /* of one sender's area at one target: data, then signals */
 
 enum step_kind {
     STEP_PUT,
@@ -28,7 +28,8 @@ enum step_kind {
     STEP_FETCH,   /* fetch-add, blocking in programs, here by token */
     STEP_COUNTER, /* SET of a growing value to one word: it must never regress */
     STEP_FENCE,
-    STEP_FENCE_ALL
+    STEP_FENCE_ALL,
+    STEP_QUIET /* of the target, by token: then all before it is there */
 };
 
 enum program_style {
@@ -61,8 +62,8 @@ uint64_t program_word(const struct program *program, uint32_t index, uint32_t wo
  * in static text; *out_step is the step whose promise broke. */
 const char *program_check(struct program *program, uint32_t target, const uint64_t *area,
                           uint32_t *out_step);
-/* The same, after quiet: everything must be visible, exactly once. */
-const char *program_check_final(const struct program *program, uint32_t target,
+/* The same, after a quiet behind the first `count` steps: all of them must be visible, exactly once. */
+const char *program_check_quiet(const struct program *program, uint32_t count, uint32_t target,
                                 const uint64_t *area, uint32_t *out_step);
 
 #endif

@@ -38,6 +38,8 @@ struct world_pe {
     bool quiet_asked, done[TOKENS_MAX];
     uint64_t fetched[TOKENS_MAX];
     enum perseus_status status[TOKENS_MAX];
+    const char *bad_quiet; /* a quiet of one PE completed too early: what was missing, and whose */
+    uint32_t bad_target, bad_step;
 };
 
 struct world {
@@ -55,9 +57,26 @@ static uint64_t world_now(void *context)
     return ((struct world *)context)->now_ns;
 }
 
+/* A quiet of one PE that says OK has lost nothing, and all before it is there now. */
+static void check_quiet_of_one(struct world_pe *pe, uint32_t index)
+{
+    uint32_t target = pe->program.steps[index].target, step = 0;
+    const uint64_t *area = pe->world->pes[target].memory + pe->program.self * AREA_WORDS;
+    const char *bad = program_check_quiet(&pe->program, index, target, area, &step);
+    if (bad != NULL && pe->bad_quiet == NULL) {
+        pe->bad_quiet = bad;
+        pe->bad_target = target;
+        pe->bad_step = step;
+    }
+}
+
 static void on_complete(void *context, uint32_t token, enum perseus_status status, uint64_t result)
 {
     struct world_pe *pe = context;
+    if (token < pe->program.count && pe->program.steps[token].kind == STEP_QUIET &&
+        status == PERSEUS_OK) {
+        check_quiet_of_one(pe, token);
+    }
     pe->done[token] = true;
     pe->status[token] = status;
     pe->fetched[token] = result;
@@ -198,10 +217,11 @@ static void destroy_world(struct world *world)
 
 /* ---- running ---- */
 
-/* Most puts are waited for by the quiet alone: those may complete before they are delivered. */
+/* Most are waited for by the quiet alone: puts may complete before they are delivered then, and
+ * signals join their neighbours. */
 static bool has_token(const struct step *step, uint32_t index)
 {
-    return step->kind != STEP_PUT || index % 4 == 0;
+    return step->kind == STEP_FETCH || step->kind == STEP_QUIET || index % 4 == 0;
 }
 
 static struct prs_request request_of(struct world_pe *pe, uint32_t index)
@@ -241,6 +261,9 @@ static enum perseus_status submit_next(struct world_pe *pe)
     }
     if (step->kind == STEP_FENCE_ALL) {
         return prs_orderer_fence(pe->orderer, PRS_ORDER_ALL_PEERS);
+    }
+    if (step->kind == STEP_QUIET) {
+        return prs_orderer_quiet(pe->orderer, step->target, pe->next_step);
     }
     struct prs_request request = request_of(pe, pe->next_step);
     for (uint32_t i = 0; i < step->data_words; i++) {
@@ -322,8 +345,9 @@ static const char *check_quiet(struct world *world, struct world_pe *pe)
         if (target == pe->program.self || !whole) {
             continue;
         }
-        const char *bad = program_check_final(
-            &pe->program, target, world->pes[target].memory + pe->program.self * AREA_WORDS, &step);
+        const char *bad =
+            program_check_quiet(&pe->program, pe->program.count, target,
+                                world->pes[target].memory + pe->program.self * AREA_WORDS, &step);
         if (bad != NULL) {
             return broken(world, bad, pe->program.self, target, step);
         }
@@ -366,6 +390,9 @@ static const char *run_world(struct world *world)
         enum perseus_status status = prs_orderer_progress(pe->orderer, 16, &did);
         if (status != PERSEUS_OK) {
             bad = broken(world, perseus_status_string(status), index, index, 0);
+        }
+        if (bad == NULL && pe->bad_quiet != NULL) {
+            bad = broken(world, pe->bad_quiet, index, pe->bad_target, pe->bad_step);
         }
         if (bad == NULL) {
             bad = check_around(world, index);

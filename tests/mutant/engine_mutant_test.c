@@ -22,6 +22,7 @@
 #include <cmocka.h>
 
 #define FAILURE  "mutant_failure_test"
+#define GATHER   "mutant_gather_test"
 #define MAILBOX  "mutant_mailbox_test"
 #define MODES    "mutant_modes_test"
 #define PROVE    "mutant_prove_test"
@@ -29,7 +30,8 @@
 #define STORM    "mutant_storm_test"
 #define ORDERING "mutant_ordering_test"
 
-static const char *const suites[] = {FAILURE, MAILBOX, MODES, PROVE, STRANGER, STORM, ORDERING};
+static const char *const suites[] = {FAILURE, GATHER,   MAILBOX, MODES,
+                                     PROVE,   STRANGER, STORM,   ORDERING};
 
 static const struct {
     const char *mutant, *suite, *test;
@@ -40,12 +42,13 @@ static const struct {
     {MUTANT_POOLED_ANSWERS, STORM, "test_storms"},
     {MUTANT_TOLD_ONCE, FAILURE, "test_a_refused_put_lets_no_signal_through"},
     {MUTANT_READ_TWICE, MAILBOX, "test_a_record_is_applied_as_it_was_checked"},
-    {MUTANT_UNTAGGED, STRANGER, "test_loopback"},
+    {MUTANT_UNTAGGED, STRANGER, "loopback"},
     {MUTANT_UNPROVEN, PROVE, "test_a_quiet_waits_for_a_flush"},
     {MUTANT_EAGER_RIDING, ORDERING, "test_counted"},
     {MUTANT_FORGOTTEN, MODES,
      "test_nic_fence_flags_behind_a_quiet_where_completed_is_only_transmitted"},
     {MUTANT_MISALIGNED, FAILURE, "test_words_that_are_none_are_refused_at_the_sender"},
+    {MUTANT_UNSEALED, GATHER, "test_no_signal_joins_one_that_a_quiet_covers"},
     {MUTANT_CLOCK, FAILURE, "test_time_in_which_nobody_looked_does_not_count"},
 };
 #define ROWS (sizeof rows / sizeof rows[0])

@@ -46,7 +46,7 @@ void __wrap_prs_order_watch_clock(struct prs_orderer *orderer)
     }
 }
 
-/* ---- fence.c ---- */
+/* ---- fence.c, and what it seals ---- */
 
 static void forget_errors(struct prs_orderer *orderer)
 {
@@ -84,6 +84,16 @@ void __wrap_prs_order_catch_up(struct prs_orderer *orderer, struct prs_order_pee
         peer->fence_due = false;
     }
     __real_prs_order_catch_up(orderer, peer);
+}
+
+void __real_prs_order_seal(struct prs_orderer *orderer, const struct prs_order_peer *peer);
+void __wrap_prs_order_seal(struct prs_orderer *orderer, const struct prs_order_peer *peer);
+
+void __wrap_prs_order_seal(struct prs_orderer *orderer, const struct prs_order_peer *peer)
+{
+    if (!is_in_force(MUTANT_UNSEALED)) {
+        __real_prs_order_seal(orderer, peer);
+    }
 }
 
 /* ---- mail_in.c, apply.c, immediate.c ---- */

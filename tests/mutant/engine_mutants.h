@@ -20,6 +20,7 @@
 #define MUTANT_EAGER_RIDING   "riding signals are applied as they arrive"
 #define MUTANT_FORGOTTEN      "a quiet makes a fence forget"
 #define MUTANT_MISALIGNED     "any offset rides"
+#define MUTANT_UNSEALED       "signals join what a quiet covers"
 #define MUTANT_CLOCK          "the deadline runs while nobody looks"
 
 #endif

@@ -220,3 +220,31 @@ struct perseus_stats bench_stats(const struct bench *bench, uint32_t peer)
     prs_orderer_stats(bench->orderer, peer, &stats);
     return stats;
 }
+
+struct prs_immediate bench_decode(const struct bench *bench, uint32_t post)
+{
+    struct prs_immediate what;
+    const struct prs_op *op = bench_post(bench, post);
+    assert_true((op->flags & PRS_OP_IMMEDIATE) != 0);
+    prs_immediate_decode(&bench->orderer->immediate, op->immediate, &what);
+    return what;
+}
+
+void bench_arrive(struct bench *bench, uint32_t sender, enum prs_immediate_kind kind,
+                  uint64_t number, uint32_t code)
+{
+    struct prs_immediate what = {.kind = kind, .sender = sender, .number = number, .code = code};
+    fake_arrive(bench->fake,
+                prs_immediate_encode(&bench->orderer->immediate, bench->orderer->secret, 0, &what));
+}
+
+void bench_acknowledge(struct bench *bench, uint32_t peer, uint64_t acked)
+{
+    bench_arrive(bench, peer, PRS_IMMEDIATE_ANSWER, acked, PRS_ANSWER_ACK);
+    bench_progress(bench);
+}
+
+const struct prs_record *bench_record(const struct bench *bench, uint32_t post)
+{
+    return (const void *)bench->fake->posts[post].data;
+}

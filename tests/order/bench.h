@@ -55,6 +55,13 @@ void bench_progress(struct bench *bench);
 /* Posts so far; and the index-th post's op. */
 uint32_t bench_posts(const struct bench *bench);
 const struct prs_op *bench_post(const struct bench *bench, uint32_t index);
+struct prs_immediate bench_decode(const struct bench *bench, uint32_t post);
+const struct prs_record *bench_record(const struct bench *bench, uint32_t post);
+/* A genuine immediate of `sender` comes. */
+void bench_arrive(struct bench *bench, uint32_t sender, enum prs_immediate_kind kind,
+                  uint64_t number, uint32_t code);
+/* The target has applied the records below `acked`. */
+void bench_acknowledge(struct bench *bench, uint32_t peer, uint64_t acked);
 struct perseus_stats bench_stats(const struct bench *bench, uint32_t peer);
 
 #endif

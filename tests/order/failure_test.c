@@ -19,10 +19,7 @@ static const enum perseus_ordering every_mode[] = {
 
 static void answer(struct bench *bench, uint32_t peer, uint64_t acked, uint32_t code)
 {
-    struct prs_immediate what = {
-        .kind = PRS_IMMEDIATE_ANSWER, .sender = peer, .number = acked, .code = code};
-    fake_arrive(bench->fake,
-                prs_immediate_encode(&bench->orderer->immediate, bench->orderer->secret, 0, &what));
+    bench_arrive(bench, peer, PRS_IMMEDIATE_ANSWER, acked, code);
     bench_progress(bench);
 }
 

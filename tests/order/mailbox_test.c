@@ -11,26 +11,8 @@
 #define ALL    PRS_ORDER_ALL_PEERS
 #define SENDER 2u
 
-static struct bench
-    *scribbled; /* by the sender that test_a_record_is_applied_as_it_was_checked plays */
-
-static struct prs_immediate decode(const struct bench *bench, uint32_t post)
-{
-    struct prs_immediate what;
-    const struct prs_op *op = bench_post(bench, post);
-    assert_true((op->flags & PRS_OP_IMMEDIATE) != 0);
-    prs_immediate_decode(&bench->orderer->immediate, op->immediate, &what);
-    return what;
-}
-
-/* A genuine immediate of `sender`. */
-static void arrive(struct bench *bench, uint32_t sender, enum prs_immediate_kind kind,
-                   uint64_t number, uint32_t code)
-{
-    struct prs_immediate what = {.kind = kind, .sender = sender, .number = number, .code = code};
-    fake_arrive(bench->fake,
-                prs_immediate_encode(&bench->orderer->immediate, bench->orderer->secret, 0, &what));
-}
+/* What the sender of test_a_record_is_applied_as_it_was_checked writes into. */
+static struct bench *scribbled;
 
 /* Puts a record of SENDER into this PE's mailbox, as its fabric would: all of one size, in the near
  * ring. */
@@ -47,19 +29,7 @@ static void arrive_record(struct bench *bench, uint32_t number, uint32_t puts, u
     uint32_t at = number * bytes % PRS_MAIL_NEAR_SIZE;
     memcpy(orderer->control + prs_mail_place(&orderer->layout, PRS_MAIL_NEAR, SENDER, at), &record,
            bytes);
-    arrive(bench, SENDER, PRS_IMMEDIATE_RECORD, number, 0);
-}
-
-/* The target has applied the records below `acked`. */
-static void acknowledge(struct bench *bench, uint32_t peer, uint64_t acked)
-{
-    arrive(bench, peer, PRS_IMMEDIATE_ANSWER, acked, PRS_ANSWER_ACK);
-    bench_progress(bench);
-}
-
-static const struct prs_record *posted_record(const struct bench *bench, uint32_t post)
-{
-    return (const void *)bench->fake->posts[post].data;
+    bench_arrive(bench, SENDER, PRS_IMMEDIATE_RECORD, number, 0);
 }
 
 static void test_puts_carry_the_number_of_the_next_record(void **state)
@@ -72,20 +42,20 @@ static void test_puts_carry_the_number_of_the_next_record(void **state)
     assert_int_equal(prs_orderer_fence(bench.orderer, 1), PERSEUS_OK);
     assert_int_equal(bench_signal(&bench, 1, 7), PERSEUS_OK); /* nobody waits */
     assert_int_equal(bench_posts(&bench), 3);
-    assert_int_equal(decode(&bench, 1).number, 0);
-    assert_int_equal(decode(&bench, 2).kind, PRS_IMMEDIATE_RECORD);
-    const struct prs_record *record = posted_record(&bench, 2);
+    assert_int_equal(bench_decode(&bench, 1).number, 0);
+    assert_int_equal(bench_decode(&bench, 2).kind, PRS_IMMEDIATE_RECORD);
+    const struct prs_record *record = bench_record(&bench, 2);
     assert_int_equal(record->number, 0);
     assert_int_equal(record->puts, 2);
     assert_int_equal(record->values[0], 7);
-    acknowledge(&bench, 1, 0);
+    bench_acknowledge(&bench, 1, 0);
     fake_complete_all(bench.fake);
     bench_progress(&bench);
     assert_false(prs_orderer_is_idle(bench.orderer)); /* delivered, but not applied */
-    acknowledge(&bench, 1, 1);
+    bench_acknowledge(&bench, 1, 1);
     assert_true(prs_orderer_is_idle(bench.orderer));
     assert_int_equal(bench_put(&bench, 1), PERSEUS_OK);
-    assert_int_equal(decode(&bench, 3).number, 1);
+    assert_int_equal(bench_decode(&bench, 3).number, 1);
     bench_finish(&bench);
 }
 
@@ -96,7 +66,7 @@ static void test_a_single_payload_carries_its_signal(void **state)
     bench_init(&bench, PERSEUS_ORDERING_COUNTED, NULL, NULL);
     assert_int_equal(bench_put_signal(&bench, 1, 7), PERSEUS_OK);
     assert_int_equal(bench_posts(&bench), 1);
-    struct prs_immediate what = decode(&bench, 0);
+    struct prs_immediate what = bench_decode(&bench, 0);
     assert_int_equal(what.kind, PRS_IMMEDIATE_RIDING);
     assert_int_equal(what.value, 7); /* as before the first record, from 0 */
     assert_int_equal(what.slot, 2);
@@ -122,11 +92,11 @@ static void test_a_put_behind_a_fence_waits_for_riding_signals(void **state)
     fake_complete_all(bench.fake);
     bench_progress(&bench);
     assert_int_equal(bench_posts(&bench), 2); /* the put with its signal */
-    assert_int_equal(decode(&bench, 1).kind, PRS_IMMEDIATE_RIDING);
+    assert_int_equal(bench_decode(&bench, 1).kind, PRS_IMMEDIATE_RIDING);
     fake_complete_all(bench.fake);
     bench_progress(&bench);
     assert_int_equal(bench_posts(&bench), 2); /* delivered is not applied */
-    acknowledge(&bench, 1, 1);
+    bench_acknowledge(&bench, 1, 1);
     assert_int_equal(bench_posts(&bench), 3);
     bench_finish(&bench);
 }
@@ -141,7 +111,7 @@ static void test_quiet_waits_until_riding_signals_are_applied(void **state)
     fake_complete_all(bench.fake);
     bench_progress(&bench);
     assert_false(bench.done[1]);
-    acknowledge(&bench, 1, 1);
+    bench_acknowledge(&bench, 1, 1);
     assert_true(bench.done[1]);
     bench_finish(&bench);
 }
@@ -152,16 +122,16 @@ static void test_arrivals_are_counted_per_epoch(void **state)
     struct bench bench;
     bench_init(&bench, PERSEUS_ORDERING_COUNTED, NULL, NULL);
     arrive_record(&bench, 1, 1, 200); /* the second record before the first */
-    arrive(&bench, SENDER, PRS_IMMEDIATE_PUT, 1, 0);
-    arrive(&bench, SENDER, PRS_IMMEDIATE_PUT, 0, 0);
+    bench_arrive(&bench, SENDER, PRS_IMMEDIATE_PUT, 1, 0);
+    bench_arrive(&bench, SENDER, PRS_IMMEDIATE_PUT, 0, 0);
     arrive_record(&bench, 0, 2, 100);
     bench_progress(&bench);
     assert_int_equal(bench.memory[2], 0); /* two puts are here, but only one of epoch 0 */
-    arrive(&bench, SENDER, PRS_IMMEDIATE_PUT, 0, 0);
+    bench_arrive(&bench, SENDER, PRS_IMMEDIATE_PUT, 0, 0);
     bench_progress(&bench);
     assert_int_equal(bench.memory[2], 200);
-    assert_int_equal(decode(&bench, 0).kind, PRS_IMMEDIATE_ANSWER);
-    assert_int_equal(decode(&bench, 0).number, 2);
+    assert_int_equal(bench_decode(&bench, 0).kind, PRS_IMMEDIATE_ANSWER);
+    assert_int_equal(bench_decode(&bench, 0).number, 2);
     bench_finish(&bench);
 }
 
@@ -176,7 +146,7 @@ static void test_more_puts_than_were_sent_are_an_error(void **state)
             struct bench bench;
             bench_init(&bench, PERSEUS_ORDERING_COUNTED, NULL, NULL);
             for (uint32_t i = 0; i < puts + surplus; i++) {
-                arrive(&bench, SENDER, PRS_IMMEDIATE_PUT, 0, 0);
+                bench_arrive(&bench, SENDER, PRS_IMMEDIATE_PUT, 0, 0);
                 if (i % 64 == 0) {
                     bench_progress(&bench);
                 }
@@ -186,8 +156,8 @@ static void test_more_puts_than_were_sent_are_an_error(void **state)
             bench_progress(&bench);
             assert_int_equal(bench.memory[2], surplus == 0 ? 100 : 0);
             assert_int_equal(bench_posts(&bench), 1);
-            assert_int_equal(decode(&bench, 0).kind, PRS_IMMEDIATE_ANSWER);
-            assert_int_equal(decode(&bench, 0).code,
+            assert_int_equal(bench_decode(&bench, 0).kind, PRS_IMMEDIATE_ANSWER);
+            assert_int_equal(bench_decode(&bench, 0).code,
                              surplus == 0 ? PRS_ANSWER_ACK : PRS_ANSWER_REFUSED);
             bench_finish(&bench);
         }
@@ -220,7 +190,7 @@ static void test_a_record_is_applied_as_it_was_checked(void **state)
     arrive_record(&bench, 0, 0, 100);
     bench_progress(&bench);
     assert_int_equal(bench.memory[2], 100);
-    assert_int_equal(decode(&bench, 0).code, PRS_ANSWER_ACK);
+    assert_int_equal(bench_decode(&bench, 0).code, PRS_ANSWER_ACK);
     bench_finish(&bench);
 }
 
@@ -232,7 +202,7 @@ static void test_a_guessed_record_is_a_stranger(void **state)
     struct bench bench;
     bench_init(&bench, PERSEUS_ORDERING_COUNTED, NULL, NULL);
     for (uint64_t i = 1; i <= 20; i++) {
-        arrive(&bench, SENDER, PRS_IMMEDIATE_RECORD, 0, 0);
+        bench_arrive(&bench, SENDER, PRS_IMMEDIATE_RECORD, 0, 0);
         bench_progress(&bench);
         assert_int_equal(bench.orderer->strangers, i);
     }
@@ -271,9 +241,9 @@ static void test_a_full_mailbox_parks_and_recovers(void **state)
     }
     assert_int_equal(accepted, PRS_RECORDS_OPEN_MAX + 8); /* open records, then parked ones */
     fake_complete_all(bench.fake);
-    acknowledge(&bench, 1, PRS_RECORDS_OPEN_MAX);
+    bench_acknowledge(&bench, 1, PRS_RECORDS_OPEN_MAX);
     assert_int_equal(bench_posts(&bench), PRS_RECORDS_OPEN_MAX + 8);
-    acknowledge(&bench, 1, PRS_RECORDS_OPEN_MAX + 20); /* more than were sent: ignored */
+    bench_acknowledge(&bench, 1, PRS_RECORDS_OPEN_MAX + 20); /* more than were sent: ignored */
     assert_false(prs_orderer_is_idle(bench.orderer));
     bench_finish(&bench);
 }
@@ -285,15 +255,15 @@ static void test_a_fetch_completes_with_its_answer(void **state)
     struct bench bench;
     bench_init(&bench, PERSEUS_ORDERING_DEFERRED, NULL, NULL);
     assert_int_equal(bench_fetch(&bench, 1, 1), PERSEUS_OK);
-    const struct prs_record *record = posted_record(&bench, 0);
+    const struct prs_record *record = bench_record(&bench, 0);
     struct prs_orderer *orderer = bench.orderer;
     struct prs_reply *replies = (void *)(orderer->control + orderer->layout.replies);
     fake_complete_all(bench.fake);
     bench_progress(&bench);
     assert_false(bench.done[1]);
     replies[record->reply] = (struct prs_reply){.value = 41, .number = 0};
-    arrive(&bench, 1, PRS_IMMEDIATE_ANSWER, 1, 1u + record->reply);
-    arrive(&bench, 1, PRS_IMMEDIATE_ANSWER, 1, 1u + record->reply); /* twice: ignored */
+    bench_arrive(&bench, 1, PRS_IMMEDIATE_ANSWER, 1, 1u + record->reply);
+    bench_arrive(&bench, 1, PRS_IMMEDIATE_ANSWER, 1, 1u + record->reply); /* twice: ignored */
     bench_progress(&bench);
     assert_true(bench.done[1]);
     assert_int_equal(bench.status[1], PERSEUS_OK);
@@ -321,7 +291,7 @@ static void test_the_target_answers_a_fetch_with_one_put(void **state)
     for (uint32_t i = 0; i < 2; i++) {
         fetch.number = i;
         memcpy(orderer->control + place + i * bytes, &fetch, bytes);
-        arrive(&bench, SENDER, PRS_IMMEDIATE_RECORD, i, 0);
+        bench_arrive(&bench, SENDER, PRS_IMMEDIATE_RECORD, i, 0);
     }
     bench_progress(&bench);
     assert_int_equal(bench.memory[3], 16); /* both are applied: the first value is on its way */
@@ -329,12 +299,12 @@ static void test_the_target_answers_a_fetch_with_one_put(void **state)
     const struct prs_reply *reply = (const void *)bench.fake->posts[0].data;
     assert_int_equal(reply->value, 10);
     assert_int_equal(reply->number, 0);
-    assert_int_equal(decode(&bench, 0).code, 1 + 5);
-    assert_int_equal(decode(&bench, 0).number, 1);
+    assert_int_equal(bench_decode(&bench, 0).code, 1 + 5);
+    assert_int_equal(bench_decode(&bench, 0).number, 1);
     fake_complete_all(bench.fake);
     bench_progress(&bench);
     assert_int_equal(bench_posts(&bench), 2);
-    assert_int_equal(decode(&bench, 1).number, 2);
+    assert_int_equal(bench_decode(&bench, 1).number, 2);
     bench_finish(&bench);
 }
 
@@ -351,161 +321,21 @@ static void test_signals_that_would_tear_are_records(void **state)
     assert_int_equal(bench_put_signal(&bench, 1, 3000), PERSEUS_OK); /* too far to ride */
     assert_int_equal(bench_posts(&bench), 2);
     assert_int_equal(bench_post(&bench, 0)->flags & PRS_OP_IMMEDIATE, 0); /* puts are not counted */
-    assert_int_equal(decode(&bench, 1).kind, PRS_IMMEDIATE_RECORD);
+    assert_int_equal(bench_decode(&bench, 1).kind, PRS_IMMEDIATE_RECORD);
     assert_int_equal(bench_put_signal(&bench, 1, 3001), PERSEUS_OK);
     assert_int_equal(bench_posts(&bench), 3);
-    assert_int_equal(decode(&bench, 2).kind, PRS_IMMEDIATE_RIDING);
-    assert_int_equal(decode(&bench, 2).value, 1);
+    assert_int_equal(bench_decode(&bench, 2).kind, PRS_IMMEDIATE_RIDING);
+    assert_int_equal(bench_decode(&bench, 2).value, 1);
     assert_int_equal(prs_orderer_fence(bench.orderer, 1), PERSEUS_OK);
     assert_int_equal(bench_signal(&bench, 1, 301), PERSEUS_OK);
     assert_int_equal(bench_posts(&bench), 4); /* records keep their order: none waits for another */
     assert_int_equal(bench_put(&bench, 1), PERSEUS_OK);
     assert_int_equal(bench_posts(&bench), 4); /* a put behind the fence waits for their answer */
     fake_complete_all(bench.fake);
-    acknowledge(&bench, 1, 3);
+    bench_acknowledge(&bench, 1, 3);
     assert_int_equal(bench_posts(&bench), 5);
     assert_int_equal(prs_orderer_vector_max(bench.orderer), PRS_RECORD_VALUES_MAX);
     bench_finish(&bench);
-}
-
-/* Signals of one batch to words that follow each other are one message; not across a fence, another
- * operation, a gap, or the most that a vector holds. */
-static void test_signals_of_a_batch_join(void **state)
-{
-    (void)state;
-    struct bench bench;
-    bench_init(&bench, PERSEUS_ORDERING_COUNTED, NULL, NULL);
-    for (uint64_t i = 0; i < 40; i++) {
-        assert_int_equal(bench_batch_signal(&bench, 1, 8 * i, 100 + i), PERSEUS_OK);
-    }
-    assert_int_equal(bench_posts(&bench), 0);
-    assert_int_equal(prs_orderer_flush(bench.orderer), PERSEUS_OK);
-    assert_int_equal(bench_posts(&bench), 2);
-    const struct prs_record *record = posted_record(&bench, 0);
-    assert_int_equal(record->kind, PRS_RECORD_VECTOR);
-    assert_int_equal(record->count, PRS_RECORD_VALUES_MAX);
-    for (uint64_t i = 0; i < PRS_RECORD_VALUES_MAX; i++) {
-        assert_int_equal(record->values[i], 100 + i);
-    }
-    assert_int_equal(posted_record(&bench, 1)->count, 40 - PRS_RECORD_VALUES_MAX);
-    assert_int_equal(bench_stats(&bench, 1).signals, 40);
-    assert_int_equal(bench_stats(&bench, 1).signal_messages, 2);
-
-    assert_int_equal(bench_batch_signal(&bench, 1, 0, 1), PERSEUS_OK);
-    assert_int_equal(prs_orderer_fence(bench.orderer, 1), PERSEUS_OK);
-    assert_int_equal(bench_batch_signal(&bench, 1, 8, 2), PERSEUS_OK);  /* behind a fence */
-    assert_int_equal(bench_batch_signal(&bench, 1, 24, 3), PERSEUS_OK); /* a gap */
-    assert_int_equal(bench_batch_signal(&bench, 2, 32, 4), PERSEUS_OK); /* another peer */
-    assert_int_equal(prs_orderer_flush(bench.orderer), PERSEUS_OK);
-    assert_int_equal(bench_posts(&bench), 6);
-    fake_complete_all(bench.fake);
-    acknowledge(&bench, 1, 5);
-    acknowledge(&bench, 2, 1);
-    assert_true(prs_orderer_is_idle(bench.orderer));
-    bench_finish(&bench);
-}
-
-/* Small put_signals whose words are neighbours: where puts of a batch share messages, so do their
- * signals, behind all of them. */
-static void test_neighbours_do_not_ride_but_join(void **state)
-{
-    (void)state;
-    struct fake_fabric *fake = fake_fabric_create();
-    struct prs_caps caps = fake->fabric.caps;
-    fake_fabric_destroy(fake);
-    caps.signals_tear = true;
-    caps.batching = true;
-    struct bench bench;
-    bench_init(&bench, PERSEUS_ORDERING_FIFO, &caps, NULL);
-    for (uint64_t i = 0; i < 6; i++) {
-        assert_int_equal(bench_batch_put_signal(&bench, 1, 64 + 8 * i, 100 + i), PERSEUS_OK);
-    }
-    assert_int_equal(bench_posts(&bench), 6); /* the first has no neighbour, and rides */
-    assert_int_equal(decode(&bench, 0).kind, PRS_IMMEDIATE_RIDING);
-    for (uint32_t i = 1; i < 6; i++) {
-        assert_int_equal(bench_post(&bench, i)->flags & PRS_OP_IMMEDIATE, 0);
-    }
-    assert_int_equal(prs_orderer_flush(bench.orderer), PERSEUS_OK);
-    assert_int_equal(bench_posts(&bench), 7);
-    const struct prs_record *record = posted_record(&bench, 6);
-    assert_int_equal(record->kind, PRS_RECORD_VECTOR);
-    assert_int_equal(record->count, 5);
-    assert_int_equal(record->offset, 72);
-    for (uint64_t i = 0; i < 5; i++) {
-        assert_int_equal(record->values[i], 101 + i);
-    }
-    assert_int_equal(bench_stats(&bench, 1).signals, 6);
-    fake_complete_all(bench.fake);
-    acknowledge(&bench, 1, 2);
-    assert_true(prs_orderer_is_idle(bench.orderer));
-    bench_finish(&bench);
-}
-
-/* What is behind a fence waits for all that is in front of it: a put_signal's signal neither joins
- * those, nor does a put behind it pass them. */
-static void test_no_neighbour_joins_across_a_fence(void **state)
-{
-    (void)state;
-    struct fake_fabric *fake = fake_fabric_create();
-    struct prs_caps caps = fake->fabric.caps;
-    fake_fabric_destroy(fake);
-    caps.signals_tear = true;
-    caps.batching = true;
-    struct bench bench;
-    bench_init(&bench, PERSEUS_ORDERING_FIFO, &caps, NULL);
-    assert_int_equal(bench_batch_put_signal(&bench, 1, 64, 1), PERSEUS_OK);
-    assert_int_equal(bench_batch_put_signal(&bench, 1, 72, 2), PERSEUS_OK); /* a record, parked */
-    assert_int_equal(bench_posts(&bench), 2);
-    assert_int_equal(prs_orderer_fence(bench.orderer, 1), PERSEUS_OK);
-    assert_int_equal(bench_batch_put_signal(&bench, 1, 80, 3), PERSEUS_OK);
-    assert_int_equal(bench_batch_signal(&bench, 1, 88, 4), PERSEUS_OK);
-    assert_int_equal(bench_posts(&bench), 2); /* its put may not pass the record */
-    assert_int_equal(prs_orderer_flush(bench.orderer), PERSEUS_OK);
-    assert_int_equal(posted_record(&bench, 2)->kind, PRS_RECORD_SET);
-    assert_int_equal(posted_record(&bench, 2)->values[0], 2);
-    assert_int_equal(bench_posts(&bench), 3); /* nor leave before its answer */
-    fake_complete_all(bench.fake);
-    acknowledge(&bench, 1, 2);
-    assert_int_equal(prs_orderer_flush(bench.orderer), PERSEUS_OK);
-    assert_int_equal(bench_post(&bench, 3)->flags & PRS_OP_IMMEDIATE, 0);
-    assert_int_equal(posted_record(&bench, 4)->values[0], 3);
-    assert_int_equal(posted_record(&bench, 4)->count, 2); /* these two have no fence between */
-    fake_complete_all(bench.fake);
-    acknowledge(&bench, 1, 3);
-    assert_true(prs_orderer_is_idle(bench.orderer));
-    bench_finish(&bench);
-}
-
-/* A quiet of one peer covers a signal that still waits for its batch, also when another comes that
- * would join it; one that came after the quiet is not waited for. */
-static void test_no_signal_joins_one_that_a_quiet_covers(void **state)
-{
-    (void)state;
-    for (int of_all = 0; of_all < 2; of_all++) {
-        for (int with_puts = 0; with_puts < 2; with_puts++) {
-            struct fake_fabric *fake = fake_fabric_create();
-            struct prs_caps caps = fake->fabric.caps;
-            fake_fabric_destroy(fake);
-            caps.signals_tear = true;
-            caps.batching = true;
-            struct bench bench;
-            bench_init(&bench, PERSEUS_ORDERING_FIFO, &caps, NULL);
-            enum perseus_status (*send)(struct bench *, uint32_t, uint64_t, uint64_t) =
-                with_puts ? bench_batch_put_signal : bench_batch_signal;
-            assert_int_equal(bench_batch_signal(&bench, 1, 64, 1), PERSEUS_OK); /* parked */
-            assert_int_equal(prs_orderer_quiet(bench.orderer, of_all ? ALL : 1, 1), PERSEUS_OK);
-            assert_int_equal(send(&bench, 1, 72, 2), PERSEUS_OK);
-            assert_int_equal(prs_orderer_flush(bench.orderer), PERSEUS_OK);
-            fake_complete_all(bench.fake);
-            bench_progress(&bench);
-            assert_false(bench.done[1]); /* delivered, but not applied */
-            acknowledge(&bench, 1, 1);
-            assert_true(bench.done[1]);
-            acknowledge(&bench, 1, 2);
-            assert_true(prs_orderer_is_idle(bench.orderer));
-            bench_finish(&bench);
-        }
-    }
 }
 
 static void test_malformed_arrivals_are_ignored(void **state)
@@ -619,10 +449,6 @@ int main(void)
         cmocka_unit_test(test_a_fetch_completes_with_its_answer),
         cmocka_unit_test(test_the_target_answers_a_fetch_with_one_put),
         cmocka_unit_test(test_signals_that_would_tear_are_records),
-        cmocka_unit_test(test_signals_of_a_batch_join),
-        cmocka_unit_test(test_neighbours_do_not_ride_but_join),
-        cmocka_unit_test(test_no_neighbour_joins_across_a_fence),
-        cmocka_unit_test(test_no_signal_joins_one_that_a_quiet_covers),
         cmocka_unit_test(test_malformed_arrivals_are_ignored),
         cmocka_unit_test(test_codec_round_trips),
         cmocka_unit_test(test_a_tag_covers_everything),
