@@ -76,32 +76,31 @@ bool sim_platform_field(uint32_t index, struct sim_field *out)
     return true;
 }
 
-/* Where a field lies: one of the three is set. */
+/* Where a field lies, and what it is. */
 struct place {
-    double *number;
-    bool *flag;
-    uint32_t *count;
+    void *at;
+    enum { NUMBER, FLAG, COUNT } type;
     double min, max;
 };
 
 static bool find_field(struct sim_platform *platform, const char *name, struct place *out)
 {
     unsigned char *base = (unsigned char *)platform;
-    *out = (struct place){0};
     if (strncmp(name, "fabric.", 7) == 0) {
         const struct prs_sim_field *field = prs_sim_model_field(name + 7);
         if (field == NULL) {
             return false;
         }
-        void *at = (unsigned char *)&platform->fabric + field->offset;
-        *out = (struct place){.min = field->min, .max = field->max};
-        out->flag = field->is_flag ? at : NULL;
-        out->number = field->is_flag ? NULL : at;
+        *out = (struct place){.at = (unsigned char *)&platform->fabric + field->offset,
+                              .type = field->is_flag ? FLAG : NUMBER,
+                              .min = field->min,
+                              .max = field->max};
         return true;
     }
     for (size_t i = 0; i < N_GPU_FIELDS && strncmp(name, "gpu.", 4) == 0; i++) {
         if (strcmp(gpu_fields[i].name, name + 4) == 0) {
-            *out = (struct place){.number = (double *)(void *)(base + gpu_fields[i].offset),
+            *out = (struct place){.at = base + gpu_fields[i].offset,
+                                  .type = NUMBER,
                                   .min = gpu_fields[i].min,
                                   .max = gpu_fields[i].max};
             return true;
@@ -109,7 +108,8 @@ static bool find_field(struct sim_platform *platform, const char *name, struct p
     }
     for (size_t i = 0; i < N_CLUSTER_FIELDS && strncmp(name, "cluster.", 8) == 0; i++) {
         if (strcmp(cluster_fields[i].name, name + 8) == 0) {
-            *out = (struct place){.count = (uint32_t *)(void *)(base + cluster_fields[i].offset),
+            *out = (struct place){.at = base + cluster_fields[i].offset,
+                                  .type = COUNT,
                                   .min = cluster_fields[i].min,
                                   .max = cluster_fields[i].max};
             return true;
@@ -127,16 +127,16 @@ enum perseus_status sim_platform_set(struct sim_platform *platform, const char *
                         "there is no field %s; perseus sim --fields lists them", name);
     }
     if (!(value >= place.min && value <= place.max) ||
-        (place.number == NULL && value != floor(value))) {
+        (place.type != NUMBER && value != floor(value))) {
         return prs_fail(log, PERSEUS_INVALID_ARGUMENT, "%s is %g, must be%s %g to %g", name, value,
-                        place.number == NULL ? " a whole number" : "", place.min, place.max);
+                        place.type != NUMBER ? " a whole number" : "", place.min, place.max);
     }
-    if (place.number != NULL) {
-        *place.number = value;
-    } else if (place.flag != NULL) {
-        *place.flag = value != 0;
+    if (place.type == NUMBER) {
+        *(double *)place.at = value;
+    } else if (place.type == FLAG) {
+        *(bool *)place.at = value != 0;
     } else {
-        *place.count = (uint32_t)value;
+        *(uint32_t *)place.at = (uint32_t)value;
     }
     return PERSEUS_OK;
 }
@@ -149,8 +149,8 @@ enum perseus_status sim_platform_get(const struct sim_platform *platform, const 
     if (!find_field(&copy, name, &place)) {
         return PERSEUS_NOT_FOUND;
     }
-    *out = place.number != NULL ? *place.number
-           : place.flag != NULL ? (double)*place.flag
-                                : (double)*place.count;
+    *out = place.type == NUMBER ? *(const double *)place.at
+           : place.type == FLAG ? (double)*(const bool *)place.at
+                                : (double)*(const uint32_t *)place.at;
     return PERSEUS_OK;
 }

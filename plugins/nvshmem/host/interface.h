@@ -21,8 +21,8 @@ struct prs_interface {
     const char *nvshmem; /* the releases that speak it */
     /* Of the transport object; places that it does not have are 0. */
     size_t bytes, fields_at, head_at, put_signal_at, tail_at, hints_at;
-    size_t
-        device_mode_at; /* an int that says how devices are given to PEs; 0 in it is right for us */
+    /* An int that says how devices are given to PEs; 0 in it is right for us. */
+    size_t device_mode_at;
     bool has_queue_pairs; /* connect and fence name them */
     bool has_floats;      /* the verb of 20 bytes, and half, float and double atomics */
     bool has_cuda_table;  /* init's second argument can be trusted to be laid out as abi.h says */
