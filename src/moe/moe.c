@@ -311,7 +311,7 @@ PRS_PUBLIC enum perseus_status perseus_moe_start(struct perseus_moe *moe, uint32
     struct prs_round *round = &moe->rounds[moe->started % PRS_MOE_HALVES];
     prs_rows_fill(&round->rows, &moe->plan, tokens, ids);
     round->forward = moe->started;
-    round->tag = prs_word_tag(moe->started);
+    round->tag = prs_moe_word_tag(moe->started);
     round->tokens = tokens;
     round->x = x;
     round->weights = weights;

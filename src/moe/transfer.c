@@ -18,10 +18,10 @@ static size_t words_to_next_tile(const struct prs_moe_plan *plan, enum prs_moe_w
 }
 
 /* What the pair's signals say. */
-static struct prs_word word_of(const struct perseus_moe *moe, const struct prs_round *round,
-                               enum prs_moe_way way, uint32_t pe, uint32_t index)
+static struct prs_moe_word word_of(const struct perseus_moe *moe, const struct prs_round *round,
+                                   enum prs_moe_way way, uint32_t pe, uint32_t index)
 {
-    struct prs_word word = {.tag = round->tag, .whole = true};
+    struct prs_moe_word word = {.tag = round->tag, .whole = true};
     if (way == PRS_MOE_DISPATCH) {
         uint32_t first = prs_moe_first_expert(&moe->plan, pe);
         word.rows = prs_rows_of(&round->rows, first + index);
@@ -40,7 +40,7 @@ struct prs_moe_transfer prs_moe_transfer_pair(const struct perseus_moe *moe,
                                               const struct prs_round *round, enum prs_moe_way way,
                                               uint32_t pe, uint32_t index)
 {
-    const struct prs_word word = word_of(moe, round, way, pe, index);
+    const struct prs_moe_word word = word_of(moe, round, way, pe, index);
     bool is_dispatch = way == PRS_MOE_DISPATCH;
     void *staged = prs_moe_outgoing_row(moe, round->half, word.base);
     void *arrived = prs_moe_arrival_row(moe, round->half, is_dispatch ? moe->self : pe, word.place);
@@ -89,7 +89,7 @@ enum perseus_status prs_moe_transfer_send(struct perseus_moe *moe, const struct 
 {
     if (transfer->is_direct) { /* the payload is there; the signal publishes it */
         return perseus_put_signal_nbi(moe->pe, transfer->dst, transfer->src, 0, transfer->signal,
-                                      prs_word_pack(transfer->word), PERSEUS_SIGNAL_SET,
+                                      prs_moe_word_pack(transfer->word), PERSEUS_SIGNAL_SET,
                                       (int)transfer->pe);
     }
     return moe->mode.protocol->send(moe, round, transfer);

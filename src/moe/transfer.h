@@ -29,7 +29,7 @@ struct prs_moe_transfer {
     void *payload; /* what to fill before it is sent: src, or dst at a PE that shares memory */
     size_t bytes;
     uint64_t *signal; /* symmetric, at pe */
-    struct prs_word word;
+    struct prs_moe_word word;
 };
 
 /* All rows of a pair, with the signal that stands for all its tiles. ANSWERS: the pair has been met. */

@@ -5,7 +5,7 @@
 
 /* A word that names rows the plan has no room for would send tiles into foreign memory. */
 static enum perseus_status check_word(const struct perseus_moe *moe, uint32_t source,
-                                      const struct prs_word *word)
+                                      const struct prs_moe_word *word)
 {
     const struct prs_moe_plan *plan = &moe->plan;
     if (word->rows > plan->rows_per_expert || word->place + word->rows > plan->rows_per_pair ||
@@ -29,7 +29,8 @@ static void complete(struct perseus_moe *moe, struct prs_round *round)
 
 /* A pair's first signal: how much is coming. */
 static enum perseus_status meet(const struct perseus_moe *moe, struct prs_round *round,
-                                uint32_t source, struct prs_pair *pair, const struct prs_word *word)
+                                uint32_t source, struct prs_pair *pair,
+                                const struct prs_moe_word *word)
 {
     enum perseus_status status = check_word(moe, source, word);
     if (status != PERSEUS_OK) {
@@ -49,10 +50,10 @@ static enum perseus_status meet(const struct perseus_moe *moe, struct prs_round 
 /* Takes the word out of `signal`, if one is there: the next one is only sent behind our answer, so a word
  * that was taken is never met again, however many forwards later the slot is used. */
 static enum perseus_status take_word(const struct perseus_moe *moe, const struct prs_round *round,
-                                     uint64_t *signal, struct prs_word *out)
+                                     uint64_t *signal, struct prs_moe_word *out)
 {
-    *out = prs_word_unpack(perseus_signal_fetch(signal));
-    if (out->tag == PRS_WORD_NONE) {
+    *out = prs_moe_word_unpack(perseus_signal_fetch(signal));
+    if (out->tag == PRS_MOE_WORD_NONE) {
         return PERSEUS_OK;
     }
     if (out->tag != round->tag) {
@@ -89,14 +90,14 @@ static enum perseus_status look_at_pair(struct perseus_moe *moe, struct prs_roun
 {
     struct prs_pair *pair = prs_moe_pair(moe, round, source, hosted);
     do {
-        struct prs_word word;
+        struct prs_moe_word word;
         uint32_t tile = pair->next_tile;
         enum perseus_status status = take_word(
             moe, round, prs_moe_dispatch_signal(moe, round->half, source, tile, hosted), &word);
-        if (status == PERSEUS_OK && word.tag != PRS_WORD_NONE && pair->tiles == 0) {
+        if (status == PERSEUS_OK && word.tag != PRS_MOE_WORD_NONE && pair->tiles == 0) {
             status = meet(moe, round, source, pair, &word);
         }
-        if (status != PERSEUS_OK || word.tag == PRS_WORD_NONE) {
+        if (status != PERSEUS_OK || word.tag == PRS_MOE_WORD_NONE) {
             return status;
         }
         *out_found = true;
@@ -151,10 +152,10 @@ static enum perseus_status look_at_expert(struct perseus_moe *moe, struct prs_ro
         return PERSEUS_OK;
     }
     while (*next < tiles) {
-        struct prs_word word;
+        struct prs_moe_word word;
         enum perseus_status status =
             take_word(moe, round, prs_moe_answer_signal(moe, round->half, *next, expert), &word);
-        if (status != PERSEUS_OK || word.tag == PRS_WORD_NONE) {
+        if (status != PERSEUS_OK || word.tag == PRS_MOE_WORD_NONE) {
             return status;
         }
         *out_found = true;

@@ -15,33 +15,33 @@
 
 #include <perseus/moe.h>
 
-#define PRS_WORD_TAGS 63
-#define PRS_WORD_NONE 0 /* the tag of an empty slot */
+#define PRS_MOE_WORD_TAGS 63
+#define PRS_MOE_WORD_NONE 0 /* the tag of an empty slot */
 
-struct prs_word {
+struct prs_moe_word {
     uint32_t tag;
     bool whole;
     uint32_t rows, base, place;
 };
 
-static inline uint32_t prs_word_tag(uint64_t forward)
+static inline uint32_t prs_moe_word_tag(uint64_t forward)
 {
-    return (uint32_t)(forward % PRS_WORD_TAGS) + 1;
+    return (uint32_t)(forward % PRS_MOE_WORD_TAGS) + 1;
 }
 
-static inline uint64_t prs_word_pack(struct prs_word word)
+static inline uint64_t prs_moe_word_pack(struct prs_moe_word word)
 {
     return (uint64_t)word.tag << 58 | (uint64_t)word.whole << 57 | (uint64_t)word.rows << 40 |
            (uint64_t)word.base << 20 | word.place;
 }
 
-static inline struct prs_word prs_word_unpack(uint64_t bits)
+static inline struct prs_moe_word prs_moe_word_unpack(uint64_t bits)
 {
-    return (struct prs_word){.tag = (uint32_t)(bits >> 58),
-                             .whole = (bits >> 57 & 1) != 0,
-                             .rows = (uint32_t)(bits >> 40) & 0x1ffff,
-                             .base = (uint32_t)(bits >> 20) & 0xfffff,
-                             .place = (uint32_t)bits & 0xfffff};
+    return (struct prs_moe_word){.tag = (uint32_t)(bits >> 58),
+                                 .whole = (bits >> 57 & 1) != 0,
+                                 .rows = (uint32_t)(bits >> 40) & 0x1ffff,
+                                 .base = (uint32_t)(bits >> 20) & 0xfffff,
+                                 .place = (uint32_t)bits & 0xfffff};
 }
 
 #endif

@@ -23,11 +23,12 @@ enum prs_form {
     PRS_FORM_RIDING  /* a put that carries its signal: direct, and a record as well */
 };
 
-enum prs_wait {                      /* what an open operation still waits for */
-                PRS_WAIT_POST = 1,   /* parked */
-                PRS_WAIT_LOCAL = 2,  /* the fabric's completion */
-                PRS_WAIT_ANSWER = 4, /* the target's word that its record is applied */
-                PRS_WAIT_PROOF = 8   /* the delivery of something behind it (prove.c) */
+/* What an open operation still waits for. */
+enum prs_waits {
+    PRS_WAIT_POST = 1,   /* parked */
+    PRS_WAIT_LOCAL = 2,  /* the fabric's completion */
+    PRS_WAIT_ANSWER = 4, /* the target's word that its record is applied */
+    PRS_WAIT_PROOF = 8   /* the delivery of something behind it (prove.c) */
 };
 
 /* An open operation, from submit to its end. Parked operations stand in their peer's queue. */
@@ -44,7 +45,7 @@ struct prs_pending {
     uint16_t charge;       /* what it takes of its mailbox ring */
     uint8_t ring;          /* enum prs_ring_of_mail */
     uint8_t form;          /* enum prs_form */
-    uint8_t waits;         /* enum prs_wait bits */
+    uint8_t waits;         /* enum prs_waits bits */
     uint8_t status;        /* enum perseus_status: its first error */
     bool opened;           /* stands in the epochs */
     bool gathers;          /* a signal that waits for the end of its batch: others may join it */

@@ -42,6 +42,8 @@ static void test_what_stands_for_an_address(void **state)
 static void test_what_stands_for_none(void **state)
 {
     (void)state;
+    static const char too_long[] =
+        "fe80:0000:0000:0000:0000:0000:0000:0001%an-interface-of-a-name-beyond-all-reason";
     static const char *const bad[] = {"",
                                       "nosuch7",
                                       "lo ",
@@ -56,8 +58,7 @@ static void test_what_stands_for_none(void **state)
                                       "127.0.0.2/32",
                                       "203.0.113.0/24",
                                       "2001:db8::/32",
-                                      "fe80:0000:0000:0000:0000:0000:0000:0001%an-interface-of-"
-                                      "a-name-beyond-all-reason"};
+                                      too_long};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         char text[1024] = "", address[PRS_LOCAL_ADDRESS_BYTES] = "untouched";
         const struct prs_log log = {

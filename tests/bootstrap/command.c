@@ -34,7 +34,7 @@ void command_path(const struct command *command, const char *name, char out[COMM
 void command_start(struct command *command, int (*main)(int argc, char **argv), const char *words)
 {
     char copy[512], output[128], input[128];
-    char *argv[ARGUMENTS_MAX] = {NULL};
+    char *argv[ARGUMENTS_MAX] = {""};
     int argc = 0;
     snprintf(copy, sizeof copy, "%s", words);
     command_path(command, "output", output);

@@ -133,8 +133,8 @@ static void expect(struct prs_star *star, int slot, enum prs_wire_type type)
 static void expect_failed(struct prs_star *star, int slot, enum perseus_status status, int rank,
                           uint32_t detail)
 {
-    struct prs_wire_header header;
-    struct prs_wire_failed failed;
+    struct prs_wire_header header = {0};
+    struct prs_wire_failed failed = {0};
     assert_int_equal(take_frame(star, slot, &header, &failed), PRS_WIRE_FAILED);
     assert_int_equal(failed.status, status);
     assert_int_equal(header.rank, rank);

@@ -133,7 +133,7 @@ static bool mixes_rounds(struct explorer *explorer, uint32_t member, uint64_t va
     for (uint32_t other = 0; other < explorer->members; other++) {
         arrivals += explorer->round_of[other];
     }
-    return arrivals % explorer->members == 0;
+    return explorer->members > 0 && arrivals % explorer->members == 0;
 }
 
 static const struct counting right = {"right", right_may_enter, right_arrive};

@@ -102,9 +102,9 @@ static void test_lane_order(const struct row *row)
     uint32_t overtakes[PAIRS] = {0};
     for (uint64_t seed = 1; seed <= row->seeds; seed++) {
         struct world *world = world_open(row, seed);
-        for (unsigned char value = 1; value <= ROUNDS * PAIRS; value++) {
+        for (uint32_t value = 1; value <= ROUNDS * PAIRS; value++) {
             uint32_t i = value % PAIRS;
-            if (is_possible(&pairs[i], &caps) && run_pair(world, &pairs[i], value)) {
+            if (is_possible(&pairs[i], &caps) && run_pair(world, &pairs[i], (unsigned char)value)) {
                 world_check(world, !is_granted(&pairs[i], &caps),
                             "round %u: kind %u overtook kind %u", value, pairs[i].later,
                             pairs[i].earlier);

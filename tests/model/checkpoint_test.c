@@ -324,7 +324,8 @@ static void test_several_files(void **state)
                      expert + (uint32_t)matrix > 0 ? "," : "", expert, projections[matrix], name);
         }
     }
-    strcat(index, "}}");
+    size_t used = strlen(index);
+    snprintf(index + used, sizeof index - used, "}}");
     write_text("model.safetensors.index.json", index);
     check_loads("model.safetensors.index.json");
     check_loads("."); /* the folder */

@@ -188,7 +188,7 @@ static enum perseus_status read_csv(const char *text, uint32_t tokens, struct ca
     size_t size = strlen(text);
     unsigned char *copy = malloc(size + 1); /* exact but for one byte, which is not part of it */
     assert_non_null(copy);
-    memcpy(copy, text, size);
+    memcpy(copy, text, size); /* NOLINT(bugprone-not-null-terminated-result): it ends there */
     capture_init(capture);
     enum perseus_status status = prs_routing_read_csv(&routing, "a.csv", copy, size, &capture->log);
     free(copy);

@@ -237,7 +237,7 @@ static void test_random_weights(void **state)
         }
         assert_true(fabs(sum / (64 * 48)) < 0.01);
         assert_true(fabs(squares / (64 * 48) * matrices[i].fan_in - 1) < 0.1);
-        assert_int_not_equal(memcmp(matrices[i].matrix, matrices[(i + 1) % 3].matrix, 64), 0);
+        assert_memory_not_equal(matrices[i].matrix, matrices[(i + 1) % 3].matrix, 64);
     }
     assert_true(block[0] == 0); /* expert 0 was not touched */
     config.weight_dtype = PERSEUS_MOE_BF16;

@@ -249,8 +249,8 @@ static void a_word_lies(struct pes *job, struct perseus_pe *pe, void *context)
     int me = perseus_my_pe(pe);
     CHECK_OK(perseus_moe_create(pe, config, &moe));
     if (me == 0) { /* pretends to be forward 0 of PE 1, with far too many rows */
-        const struct prs_word word = {.tag = prs_word_tag(0), .rows = 60000, .place = 9};
-        *prs_moe_dispatch_signal(moe, 0, 1, 0, 0) = prs_word_pack(word);
+        const struct prs_moe_word word = {.tag = prs_moe_word_tag(0), .rows = 60000, .place = 9};
+        *prs_moe_dispatch_signal(moe, 0, 1, 0, 0) = prs_moe_word_pack(word);
         CHECK_STATUS(forward(moe, arrays), PERSEUS_PROTOCOL);
         CHECK(messages_have(&job->messages[me], "PE 1 announced 60000 rows"));
     }

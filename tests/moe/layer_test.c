@@ -91,8 +91,8 @@ static void test_every_model_cut_down(void **state)
 static void test_every_routing(void **state)
 {
     (void)state;
-    static const char *const routings[] = {"uniform", "balanced", "zipf:1.5", "zipf:16",
-                                           "trace:" PRS_TEST_TRACE};
+    static const char trace[] = "trace:" PRS_TEST_TRACE;
+    static const char *const routings[] = {"uniform", "balanced", "zipf:1.5", "zipf:16", trace};
     for (int i = 0; i < N_PROTOCOLS; i++) {
         for (size_t r = 0; r < sizeof routings / sizeof *routings; r++) {
             struct layer_case layer = {.what = routings[r],

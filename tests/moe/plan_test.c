@@ -199,7 +199,7 @@ static void test_the_largest_layer_is_counted_right(void **state)
 static void test_word_keeps_every_field(void **state)
 {
     (void)state;
-    const struct prs_word words[] = {
+    const struct prs_moe_word words[] = {
         {.tag = 63, .whole = true, .rows = 65536, .base = 1048575, .place = 1048575},
         {.tag = 1, .whole = false, .rows = 1, .base = 2, .place = 3},
         {.tag = 1, .rows = 65536},
@@ -207,7 +207,7 @@ static void test_word_keeps_every_field(void **state)
         {.tag = 1, .place = 1048575},
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        struct prs_word back = prs_word_unpack(prs_word_pack(words[i]));
+        struct prs_moe_word back = prs_moe_word_unpack(prs_moe_word_pack(words[i]));
         assert_int_equal(back.tag, words[i].tag);
         assert_int_equal(back.whole, words[i].whole);
         assert_int_equal(back.rows, words[i].rows);
@@ -215,10 +215,11 @@ static void test_word_keeps_every_field(void **state)
         assert_int_equal(back.place, words[i].place);
     }
     for (uint64_t forward = 0; forward < 1000; forward++) {
-        assert_true(prs_word_tag(forward) >= 1 && prs_word_tag(forward) <= PRS_WORD_TAGS);
-        assert_int_not_equal(prs_word_tag(forward), prs_word_tag(forward + PRS_MOE_HALVES));
+        assert_true(prs_moe_word_tag(forward) >= 1 &&
+                    prs_moe_word_tag(forward) <= PRS_MOE_WORD_TAGS);
+        assert_int_not_equal(prs_moe_word_tag(forward), prs_moe_word_tag(forward + PRS_MOE_HALVES));
     }
-    assert_int_equal(prs_word_unpack(0).tag, 0);
+    assert_int_equal(prs_moe_word_unpack(0).tag, 0);
 }
 
 int main(void)

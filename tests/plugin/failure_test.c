@@ -303,7 +303,7 @@ static void *release_later(void *argument)
  * go everything goes on. */
 static void held_body(struct host_pe *pe, void *argument)
 {
-    pthread_t thread;
+    pthread_t thread = 0;
     host_barrier(pe);
     fake_cuda_hold(true);
     if (pe->rank == 0) {

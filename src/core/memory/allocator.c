@@ -5,21 +5,21 @@
 #include <stdlib.h>
 
 /* Blocks in address order cover the whole range; two free ones are never neighbours. */
-struct prs_block {
-    struct prs_block *next;
+struct block {
+    struct block *next;
     size_t offset, bytes;
     bool is_used;
 };
 
 struct prs_allocator {
-    struct prs_block *first;
+    struct block *first;
 };
 
-static struct prs_block *create_block(size_t offset, size_t bytes, struct prs_block *next)
+static struct block *create_block(size_t offset, size_t bytes, struct block *next)
 {
-    struct prs_block *block = malloc(sizeof *block);
+    struct block *block = malloc(sizeof *block);
     if (block != NULL) {
-        *block = (struct prs_block){.next = next, .offset = offset, .bytes = bytes};
+        *block = (struct block){.next = next, .offset = offset, .bytes = bytes};
     }
     return block;
 }
@@ -45,7 +45,7 @@ void prs_allocator_destroy(struct prs_allocator *allocator)
         return;
     }
     while (allocator->first != NULL) {
-        struct prs_block *block = allocator->first;
+        struct block *block = allocator->first;
         allocator->first = block->next;
         free(block);
     }
@@ -59,7 +59,7 @@ enum perseus_status prs_allocator_take(struct prs_allocator *allocator, size_t b
         return PERSEUS_OUT_OF_MEMORY;
     }
     bytes = (bytes + PRS_ALLOCATOR_ALIGNMENT - 1) & ~(size_t)(PRS_ALLOCATOR_ALIGNMENT - 1);
-    struct prs_block *block = allocator->first;
+    struct block *block = allocator->first;
     while (block != NULL && (block->is_used || block->bytes < bytes)) {
         block = block->next;
     }
@@ -67,8 +67,7 @@ enum perseus_status prs_allocator_take(struct prs_allocator *allocator, size_t b
         return PERSEUS_OUT_OF_MEMORY;
     }
     if (block->bytes > bytes) {
-        struct prs_block *rest =
-            create_block(block->offset + bytes, block->bytes - bytes, block->next);
+        struct block *rest = create_block(block->offset + bytes, block->bytes - bytes, block->next);
         if (rest == NULL) {
             return PERSEUS_OUT_OF_MEMORY;
         }
@@ -81,9 +80,9 @@ enum perseus_status prs_allocator_take(struct prs_allocator *allocator, size_t b
 }
 
 /* Takes the free block behind `block` into it. */
-static void absorb_next(struct prs_block *block)
+static void absorb_next(struct block *block)
 {
-    struct prs_block *next = block->next;
+    struct block *next = block->next;
     block->bytes += next->bytes;
     block->next = next->next;
     free(next);
@@ -91,7 +90,7 @@ static void absorb_next(struct prs_block *block)
 
 enum perseus_status prs_allocator_give(struct prs_allocator *allocator, size_t offset)
 {
-    struct prs_block *before = NULL, *block = allocator->first;
+    struct block *before = NULL, *block = allocator->first;
     while (block != NULL && block->offset < offset) {
         before = block;
         block = block->next;
@@ -111,7 +110,7 @@ enum perseus_status prs_allocator_give(struct prs_allocator *allocator, size_t o
 
 bool prs_allocator_holds(const struct prs_allocator *allocator, size_t offset)
 {
-    const struct prs_block *block = allocator->first;
+    const struct block *block = allocator->first;
     while (block != NULL && block->offset < offset) {
         block = block->next;
     }
@@ -121,7 +120,7 @@ bool prs_allocator_holds(const struct prs_allocator *allocator, size_t offset)
 size_t prs_allocator_largest_free(const struct prs_allocator *allocator)
 {
     size_t largest = 0;
-    for (const struct prs_block *block = allocator->first; block != NULL; block = block->next) {
+    for (const struct block *block = allocator->first; block != NULL; block = block->next) {
         if (!block->is_used && block->bytes > largest) {
             largest = block->bytes;
         }

@@ -33,7 +33,7 @@ static enum perseus_status signal_to(struct perseus_moe *moe, const struct prs_r
     for (uint32_t at = 0, some; at < n && status == PERSEUS_OK; at += some) {
         some = n - at < VECTOR_MAX ? n - at : VECTOR_MAX;
         for (uint32_t i = 0; i < some; i++) {
-            words[i] = prs_word_pack(prs_moe_transfer_pair(moe, round, way, pe, at + i).word);
+            words[i] = prs_moe_word_pack(prs_moe_transfer_pair(moe, round, way, pe, at + i).word);
         }
         status = perseus_signal_set_vector(moe->pe, prs_moe_signal(moe, round->half, way, at),
                                            words, some, (int)pe);

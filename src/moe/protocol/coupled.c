@@ -13,7 +13,7 @@ static enum perseus_status send_unordered(struct perseus_moe *moe, const struct 
 {
     enum perseus_status status = prs_protocol_put(moe, round, transfer);
     return status == PERSEUS_OK
-               ? perseus_signal_op(moe->pe, transfer->signal, prs_word_pack(transfer->word),
+               ? perseus_signal_op(moe->pe, transfer->signal, prs_moe_word_pack(transfer->word),
                                    PERSEUS_SIGNAL_SET, (int)transfer->pe)
                : status;
 }

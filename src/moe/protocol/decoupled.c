@@ -25,7 +25,7 @@ static enum perseus_status arrive(struct perseus_moe *moe, const struct prs_roun
     }
     const struct prs_membership *place = prs_groups_place(moe, round->half, pair);
     return perseus_signal_group_put(place->group, place->member, NULL, NULL, 0,
-                                    prs_word_pack(pair->word));
+                                    prs_moe_word_pack(pair->word));
 }
 
 const struct prs_moe_protocol prs_moe_decoupled = {

@@ -38,6 +38,6 @@ enum perseus_status prs_protocol_put_signal(struct perseus_moe *moe, const struc
 {
     (void)round;
     return perseus_put_signal_nbi(moe->pe, transfer->dst, transfer->src, transfer->bytes,
-                                  transfer->signal, prs_word_pack(transfer->word),
+                                  transfer->signal, prs_moe_word_pack(transfer->word),
                                   PERSEUS_SIGNAL_SET, (int)transfer->pe);
 }
