@@ -3,11 +3,12 @@
 
 add_library(perseus_options INTERFACE)
 target_compile_definitions(perseus_options INTERFACE _GNU_SOURCE)
-target_compile_options(perseus_options INTERFACE -Wall -Wextra
-    $<$<COMPILE_LANGUAGE:C>:-Wshadow> $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
-    $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes> -Wpointer-arith -Wundef -Wvla -fvisibility=hidden -fno-omit-frame-pointer)
+target_compile_options(perseus_options INTERFACE
+    "$<$<NOT:$<COMPILE_LANGUAGE:CUDA>>:-Wall;-Wextra;-Wpointer-arith;-Wundef;-Wvla;-fvisibility=hidden;-fno-omit-frame-pointer>"
+    "$<$<COMPILE_LANGUAGE:C>:-Wshadow;-Wstrict-prototypes;-Wmissing-prototypes>"
+    "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-fvisibility=hidden>")
 if(PERSEUS_WERROR)
-    target_compile_options(perseus_options INTERFACE -Werror)
+    target_compile_options(perseus_options INTERFACE $<$<NOT:$<COMPILE_LANGUAGE:CUDA>>:-Werror>)
 endif()
 target_include_directories(perseus_options INTERFACE
     ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)

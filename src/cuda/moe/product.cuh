@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * product.cuh: the processors. One thread of a CTA takes tasks and streams their operands through
+ * shared memory; two warpgroups multiply, 64 rows each, and write what comes out.
+ *
+ * The first product has, in one output tile, half a tile of gate columns and the same of up columns:
+ * a thread holds both for each of its elements, and writes activations.
+ *
+ *                      first product                    second product
+ *     rows of a block  rows [rows, hidden]              activations [rows, intermediate]
+ *     weights          gate, up [2 * intermediate,      down [hidden, intermediate] of each expert
+ *                      hidden] of each expert
+ *     goes to          activations                      target
+ */
+#ifndef PRS_CUDA_MOE_PRODUCT_CUH
+#define PRS_CUDA_MOE_PRODUCT_CUH
+
+#include "cuda/moe/maps.h"
+#include "cuda/moe/pipeline.cuh"
+#include "cuda/moe/queue.cuh"
+#include "cuda/moe/store.cuh"
+
+#define PRS_GPU_MOE_HALF       (PRS_GPU_MOE_BLOCK / 2) /* rows of a warpgroup */
+#define PRS_GPU_MOE_TASKS      2                       /* handed over at a time */
+#define PRS_GPU_MOE_MATH_FIRST 128                     /* the first thread that multiplies */
+#define PRS_GPU_MOE_MATH_WARPS 8
+
+/* N: columns of an output tile. Shared memory holds as many stages as fit. */
+template <int N> struct prs_moe_stages {
+    static constexpr uint32_t count = N == 256 ? 4 : 5;
+    static constexpr uint32_t row_values = PRS_GPU_MOE_BLOCK * PRS_GPU_MOE_DEPTH;
+    static constexpr uint32_t weight_values = N * PRS_GPU_MOE_DEPTH;
+
+    __nv_bfloat16 rows[count][row_values];
+    __nv_bfloat16 weights[count][weight_values];
+    uint64_t filled[count], freed[count];
+    uint64_t task_filled[PRS_GPU_MOE_TASKS], task_freed[PRS_GPU_MOE_TASKS];
+    uint64_t task[PRS_GPU_MOE_TASKS];
+    uint32_t is_last[2]; /* of each warpgroup: its tile was the last of its rows */
+};
+
+template <int N> PRS_MEMBER void prs_moe_stages_init(prs_moe_stages<N> &stages)
+{
+    if (threadIdx.x == 0) {
+        for (uint32_t i = 0; i < stages.count; i++) {
+            prs_mbarrier_init(&stages.filled[i], 1);
+            prs_mbarrier_init(&stages.freed[i], PRS_GPU_MOE_MATH_WARPS);
+        }
+        for (uint32_t i = 0; i < PRS_GPU_MOE_TASKS; i++) {
+            prs_mbarrier_init(&stages.task_filled[i], 1);
+            prs_mbarrier_init(&stages.task_freed[i], 2);
+        }
+        prs_mbarrier_publish();
+    }
+    __syncthreads();
+}
+
+/* ---- loading: one thread ---- */
+
+/* Where a task's operands lie. */
+struct prs_moe_operands {
+    const CUtensorMap *rows, *weights;
+    uint32_t row, upper_weight,
+        lower_weight; /* the latter is the other half of the tile's columns */
+    uint32_t steps;
+    bool is_whole; /* more rows than one warpgroup takes */
+};
+
+template <int N>
+PRS_MEMBER prs_moe_operands prs_moe_task_operands(const prs_gpu_moe_shape &shape,
+                                                  const prs_moe_maps &maps, prs_moe_task task)
+{
+    prs_moe_operands of;
+    of.row = task.block() * PRS_GPU_MOE_BLOCK;
+    of.is_whole = task.rows() > PRS_GPU_MOE_HALF;
+    if (task.is_second()) {
+        of.rows = &maps.activations;
+        of.weights = &maps.second;
+        of.upper_weight = task.expert() * shape.hidden + task.tile() * N;
+        of.lower_weight = of.upper_weight + N / 2;
+        of.steps = (shape.intermediate + PRS_GPU_MOE_DEPTH - 1) / PRS_GPU_MOE_DEPTH;
+        return of;
+    }
+    of.rows = &maps.rows;
+    of.weights = &maps.first;
+    of.steps = (shape.hidden + PRS_GPU_MOE_DEPTH - 1) / PRS_GPU_MOE_DEPTH;
+    if (shape.is_swiglu != 0) {
+        of.upper_weight = task.expert() * 2 * shape.intermediate + task.tile() * (N / 2);
+        of.lower_weight = of.upper_weight + shape.intermediate;
+    } else {
+        of.upper_weight = task.expert() * shape.intermediate + task.tile() * N;
+        of.lower_weight = of.upper_weight + N / 2;
+    }
+    return of;
+}
+
+/* Takes tasks until there are none, and hands each on before its operands. */
+template <int N>
+PRS_MEMBER void prs_moe_load(const prs_gpu_moe_products &products, const prs_moe_maps &maps,
+                             prs_moe_stages<N> &stages)
+{
+    prs_stage stage, slot;
+    for (;;) {
+        const prs_moe_task task = prs_moe_queue_take(products.queue, products.watch);
+        prs_mbarrier_wait(&stages.task_freed[slot.index], slot.parity ^ 1);
+        stages.task[slot.index] = task.word;
+        prs_mbarrier_arrive(&stages.task_filled[slot.index]);
+        slot.advance(PRS_GPU_MOE_TASKS);
+        if (task.word == 0) {
+            return;
+        }
+        prs_fence_tensor_copies(); /* behind the acquire of take: rows were stored, not copied */
+        const prs_moe_operands of = prs_moe_task_operands<N>(products.shape, maps, task);
+        const uint32_t bytes =
+            2 * (PRS_GPU_MOE_HALF * (of.is_whole ? 2 : 1) + N) * PRS_GPU_MOE_DEPTH;
+        for (uint32_t step = 0; step < of.steps; step++) {
+            const uint32_t column = step * PRS_GPU_MOE_DEPTH;
+            uint64_t *filled = &stages.filled[stage.index];
+            __nv_bfloat16 *rows = stages.rows[stage.index], *weights = stages.weights[stage.index];
+            prs_mbarrier_wait(&stages.freed[stage.index], stage.parity ^ 1);
+            prs_mbarrier_expect(filled, bytes);
+            prs_tensor_load(weights, of.weights, filled, column, of.upper_weight);
+            prs_tensor_load(weights + stages.weight_values / 2, of.weights, filled, column,
+                            of.lower_weight);
+            prs_tensor_load(rows, of.rows, filled, column, of.row);
+            if (of.is_whole) {
+                prs_tensor_load(rows + stages.row_values / 2, of.rows, filled, column,
+                                of.row + PRS_GPU_MOE_HALF);
+            }
+            stage.advance(stages.count);
+        }
+    }
+}
+
+/* ---- multiplying: two warpgroups ---- */
+
+/* A stage is given back by every warp: one that lagged a whole ring behind the others would take a
+ * later phase of the same parity for its own. */
+PRS_MEMBER void prs_moe_free_stage(uint64_t *freed)
+{
+    __syncwarp();
+    if ((threadIdx.x & 31) == 0) {
+        prs_mbarrier_arrive(freed);
+    }
+}
+
+/* One output tile: sums of `steps` stages, each given back as soon as it has been read. */
+template <int N>
+PRS_MEMBER void prs_moe_multiply_tile(prs_moe_stages<N> &stages, prs_stage &stage, uint32_t steps,
+                                      uint32_t half, float (&sums)[N / 2])
+{
+    uint64_t *before = nullptr;
+    for (uint32_t step = 0; step < steps; step++) {
+        prs_mbarrier_wait(&stages.filled[stage.index], stage.parity);
+        const uint64_t rows =
+            prs_wgmma_operand(stages.rows[stage.index] + half * (stages.row_values / 2));
+        const uint64_t weights = prs_wgmma_operand(stages.weights[stage.index]);
+        prs_wgmma_begin();
+#pragma unroll
+        for (uint32_t k = 0; k < PRS_GPU_MOE_DEPTH / 16; k++) {
+            prs_wgmma<N>::multiply(sums, rows + 2 * k, weights + 2 * k, step != 0 || k != 0);
+        }
+        prs_wgmma_commit();
+        prs_wgmma_wait<1>();
+        if (before != nullptr) {
+            prs_moe_free_stage(before);
+        }
+        before = &stages.freed[stage.index];
+        stage.advance(stages.count);
+    }
+    prs_wgmma_wait<0>();
+    prs_moe_free_stage(before);
+}
+
+/* The stages of a tile that has no rows for this warpgroup. */
+template <int N>
+PRS_MEMBER void prs_moe_skip_tile(prs_moe_stages<N> &stages, prs_stage &stage, uint32_t steps)
+{
+    for (uint32_t step = 0; step < steps; step++) {
+        prs_mbarrier_wait(&stages.filled[stage.index], stage.parity);
+        prs_moe_free_stage(&stages.freed[stage.index]);
+        stage.advance(stages.count);
+    }
+}
+
+/* The first of this thread's two rows within the block; the other is eight below. */
+PRS_MEMBER uint32_t prs_moe_thread_row(uint32_t half)
+{
+    const uint32_t thread = threadIdx.x & 127;
+    return half * PRS_GPU_MOE_HALF + thread / 32 * 16 + (thread & 31) / 4;
+}
+
+/* Sums of the first product become activations; the last tile of a block makes the second product's
+ * tasks ready. */
+template <int N>
+PRS_MEMBER void prs_moe_finish_first(const prs_gpu_moe_products &products, prs_moe_task task,
+                                     uint32_t half, bool elected, float (&sums)[N / 2])
+{
+    const prs_gpu_moe_shape &shape = products.shape;
+    const uint32_t row = prs_moe_thread_row(half);
+    __nv_bfloat16 *upper = (__nv_bfloat16 *)products.activations +
+                           (uint64_t)(task.block() * PRS_GPU_MOE_BLOCK + row) * shape.intermediate;
+    __nv_bfloat16 *lower =
+        row + 8 < task.rows() ? upper + 8 * (uint64_t)shape.intermediate : nullptr;
+    upper = row < task.rows() ? upper : nullptr;
+    if (shape.is_swiglu != 0) {
+        prs_store_rows<N / 64>(
+            upper, lower, task.tile() * (N / 2), shape.intermediate, [&](int group, int i) {
+                return prs_swiglu(sums[4 * group + i], sums[N / 4 + 4 * group + i]);
+            });
+    } else {
+        prs_store_rows<N / 32>(upper, lower, task.tile() * N, shape.intermediate,
+                               [&](int group, int i) { return prs_gelu(sums[4 * group + i]); });
+    }
+    prs_fence_tensor_copies();
+    prs_warpgroup_barrier(half);
+    if (elected) {
+        const uint32_t halves = task.rows() > PRS_GPU_MOE_HALF ? 2 : 1;
+        /* Release and acquire: the last one has what all of them stored. */
+        if (prs_add_acq_rel_gpu(&products.first_done[task.block()], 1) + 1 ==
+            halves * shape.first_tiles) {
+            prs_moe_queue_fill(products.queue, task.second(), shape.second_tiles);
+        }
+    }
+}
+
+/* Sums of the second product become results, where target.row(row) says; behind the last tile of a
+ * warpgroup's rows, target.answer(row) by one thread each. */
+template <int N, class Target>
+PRS_MEMBER void prs_moe_finish_second(const prs_gpu_moe_products &products, const Target &target,
+                                      prs_moe_task task, uint32_t half, bool elected,
+                                      uint32_t *is_last, float (&sums)[N / 2])
+{
+    const prs_gpu_moe_shape &shape = products.shape;
+    const uint32_t first = task.block() * PRS_GPU_MOE_BLOCK, row = prs_moe_thread_row(half);
+    __nv_bfloat16 *upper = row < task.rows() ? target.row(first + row) : nullptr;
+    __nv_bfloat16 *lower = row + 8 < task.rows() ? target.row(first + row + 8) : nullptr;
+    prs_store_rows<N / 32>(upper, lower, task.tile() * N, shape.hidden,
+                           [&](int group, int i) { return sums[4 * group + i]; });
+    if (!Target::answers) {
+        return;
+    }
+    prs_warpgroup_barrier(half);
+    if (elected) {
+        prs_fence_sys(); /* results may lie at a peer */
+        *is_last = prs_add_acq_rel_gpu(&products.second_done[2 * task.block() + half], 1) + 1 ==
+                   shape.second_tiles;
+        prs_fence_sys();
+    }
+    prs_warpgroup_barrier(half);
+    const uint32_t mine = half * PRS_GPU_MOE_HALF + (threadIdx.x & 127);
+    if (*is_last != 0 && (threadIdx.x & 127) < PRS_GPU_MOE_HALF && mine < task.rows()) {
+        target.answer(first + mine);
+    }
+}
+
+template <int N, class Target>
+PRS_MEMBER void prs_moe_multiply(const prs_gpu_moe_products &products, const Target &target,
+                                 prs_moe_stages<N> &stages)
+{
+    const uint32_t half = (threadIdx.x - PRS_GPU_MOE_MATH_FIRST) / 128;
+    const bool elected = (threadIdx.x & 127) == 0;
+    const prs_gpu_moe_shape &shape = products.shape;
+    prs_stage stage, slot;
+    for (;;) {
+        prs_mbarrier_wait(&stages.task_filled[slot.index], slot.parity);
+        const prs_moe_task task = {stages.task[slot.index]};
+        prs_warpgroup_barrier(half); /* everybody has read it */
+        if (elected) {
+            prs_mbarrier_arrive(&stages.task_freed[slot.index]);
+        }
+        slot.advance(PRS_GPU_MOE_TASKS);
+        if (task.word == 0) {
+            return;
+        }
+        const uint32_t columns = task.is_second() ? shape.intermediate : shape.hidden;
+        const uint32_t steps = (columns + PRS_GPU_MOE_DEPTH - 1) / PRS_GPU_MOE_DEPTH;
+        if (task.rows() <= half * PRS_GPU_MOE_HALF) {
+            prs_moe_skip_tile<N>(stages, stage, steps);
+            continue;
+        }
+        float sums[N / 2];
+        prs_moe_multiply_tile<N>(stages, stage, steps, half, sums);
+        if (task.is_second()) {
+            prs_moe_finish_second<N>(products, target, task, half, elected, &stages.is_last[half],
+                                     sums);
+        } else {
+            prs_moe_finish_first<N>(products, task, half, elected, sums);
+        }
+    }
+}
+
+#endif
