@@ -52,7 +52,8 @@ int main(int argc, char **argv)
     check(perseus_barrier_all(pe), "barrier");
     for (long trip = 1; us != NULL && trip <= trips; trip++) {
         double begin = now_us();
-        for (int turn = 0; turn < 2; turn++) { /* PE 0 sends and then waits, the others the reverse */
+        for (int turn = 0; turn < 2;
+             turn++) { /* PE 0 sends and then waits, the others the reverse */
             if ((turn == 0) == (me == 0)) {
                 *source = (uint64_t)trip;
                 check(perseus_put_signal_nbi(pe, token, source, sizeof *source, signal,
