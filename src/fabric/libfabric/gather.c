@@ -12,8 +12,8 @@
 #include "fabric/libfabric/internal.h"
 #include "fabric/libfabric/provider/traits.h"
 
-/* Larger ones gain nothing, and their parts would wait for each other. */
-#define PRS_LF_GATHER_BYTES (128u << 10)
+/* Four puts of 64 KiB. Larger ones gain nothing, and their parts would wait for each other. */
+#define PRS_LF_GATHER_BYTES (256u << 10)
 
 void prs_lf_gather_init(struct prs_lf_endpoint *endpoint)
 {
