@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file_limit.h"
+
 #define TEXT_BYTES_MAX 1024
 
 static const char *const level_names[] = {
@@ -36,9 +38,12 @@ void prs_log_to_stderr(void *user, enum perseus_log_level level, const char *tex
     char line[TEXT_BYTES_MAX + 32];
     (void)user;
     int n = snprintf(line, sizeof line, "perseus: %s: %s\n", prs_log_level_name(level), text);
+    struct prs_file_limit limit;
+    prs_file_limit_begin(&limit); /* stderr may be a file */
     /* One call, so that lines of several PEs do not mix. There is nobody to tell that it failed. */
     ssize_t written = n > 0 ? write(STDERR_FILENO, line, (size_t)n) : 0;
     (void)written;
+    prs_file_limit_end(&limit);
 }
 
 static void vlog(const struct prs_log *log, enum perseus_log_level level, const char *format,

@@ -2,11 +2,16 @@
 /* Status codes, names, sizes, environment variables. */
 #include "base/env.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <setjmp.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 static void test_every_status_has_name_and_text(void **state)
@@ -113,6 +118,27 @@ static void test_the_page_lists_every_variable(void **state)
     assert_int_equal(rows, PRS_ENV_COUNT);
 }
 
+/* In a child: the limit lasts. Exit code 0: the file was not written, and the program's handler not called. */
+static void test_a_log_in_a_file_at_its_limit(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit limit = {.rlim_cur = 0, .rlim_max = 0};
+        int file = memfd_create("log", 0);
+        signal(SIGXFSZ, SIG_DFL);
+        bool is_set = file >= 0 && dup2(file, STDERR_FILENO) == STDERR_FILENO &&
+                      setrlimit(RLIMIT_FSIZE, &limit) == 0;
+        prs_log_to_stderr(NULL, PERSEUS_LOG_ERROR, "does not fit");
+        sigset_t pending;
+        bool is_gone = sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) == 0;
+        _exit(is_set && is_gone && lseek(file, 0, SEEK_END) == 0 ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +147,7 @@ int main(void)
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_bad_variable_is_named),
         cmocka_unit_test(test_the_page_lists_every_variable),
+        cmocka_unit_test(test_a_log_in_a_file_at_its_limit),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }

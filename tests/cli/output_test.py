@@ -35,6 +35,17 @@ class OutputTest(ProgramTest):
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertIn("cannot write standard output: No space left on device", done.stderr)
 
+    def test_a_limit_of_file_sizes(self):
+        """The kernel's signal, which would end the program, becomes an error that names the file."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "out")
+            for words in (["info", "--fabric", "loopback", "--json", path],):
+                done = subprocess.run(["sh", "-c", 'ulimit -f 1; exec "$0" "$@"', PROGRAM, *words], text=True,
+                                      capture_output=True, env=ENVIRONMENT, timeout=100, check=False)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn("File too large", done.stderr)
+                self.assertIn(path, done.stderr)
+
     def test_wrong_usage_stays_wrong_usage(self):
         self.assertEqual(run_to("/dev/full", ["info", "--nonsense"]).returncode, 2)
 

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -156,11 +158,44 @@ static void fabrics_leave_the_process_alone(void **state)
     free(before);
 }
 
+/* Exit code 0: the limit became a status, and the program's handler was not called. */
+static int open_shm_under(rlim_t bytes)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit limit = {.rlim_cur = bytes, .rlim_max = bytes};
+        const struct prs_fabric_config config = {
+            .provider = "shm", .memory_kinds = PRS_MEMORY_HOST, .clock = prs_clock_monotonic()};
+        struct prs_fabric *fabric = NULL;
+        struct prs_endpoint *endpoint = NULL;
+        signal(SIGXFSZ, SIG_DFL);
+        bool is_limited = setrlimit(RLIMIT_FSIZE, &limit) == 0;
+        enum perseus_status status = prs_libfabric_ops.open(&config, &fabric);
+        status = status == PERSEUS_OK ? prs_libfabric_ops.endpoint_open(fabric, &endpoint) : status;
+        sigset_t now;
+        bool is_blocked =
+            pthread_sigmask(SIG_SETMASK, NULL, &now) != 0 || sigismember(&now, SIGXFSZ) != 0;
+        prs_libfabric_ops.close(fabric);
+        _exit(is_limited && status == PERSEUS_LIMIT && !is_blocked ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    return status;
+}
+
+static void a_file_beyond_the_limit_is_a_status(void **state)
+{
+    (void)state;
+    assert_int_equal(open_shm_under(0), 0);
+    assert_int_equal(open_shm_under(4096), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_program_starts_as_the_kernel_made_it),
         cmocka_unit_test(fabrics_leave_the_process_alone),
+        cmocka_unit_test(a_file_beyond_the_limit_is_a_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 /* profile_test.c: the profiler around the real transport: nothing changes for the program, and every call of its
  * proxy thread is on record. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,9 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "foreign.h"
@@ -144,6 +147,28 @@ static void test_every_call_is_on_record(void **state)
     }
 }
 
+/* Its files are larger than a careful user's limit: there are none then, and the program goes on. */
+static void test_a_limit_of_file_sizes_costs_the_record_only(void **state)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit limit = {.rlim_cur = 4096, .rlim_max = 4096};
+        signal(SIGXFSZ, SIG_DFL);
+        if (setrlimit(RLIMIT_FSIZE, &limit) == 0) {
+            run_profiled(*state, PRS_INTERFACE_LAST, known, NULL);
+        }
+        _exit(0);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    for (int pe = 0; pe < N_PES; pe++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/pe-%d.profile", (const char *)*state, pe);
+        unlink(path);
+    }
+}
+
 /* ---- a transport that is not ours ---- */
 
 /* What one fence costs there, and a put_signal, which has one inside. */
@@ -230,6 +255,7 @@ int main(void)
     dlopen("libfabric.so.1", RTLD_NOW | RTLD_NODELETE);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_call_is_on_record),
+        cmocka_unit_test(test_a_limit_of_file_sizes_costs_the_record_only),
         cmocka_unit_test(test_a_foreign_transport_is_timed),
         cmocka_unit_test(test_the_program_does_not_notice),
         cmocka_unit_test(test_without_a_place_to_write_the_program_runs_on),

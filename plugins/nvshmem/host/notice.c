@@ -7,6 +7,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/file_limit.h"
+
 static void to_stderr(void *user, enum perseus_log_level level, const char *text)
 {
     (void)user;
@@ -14,7 +16,10 @@ static void to_stderr(void *user, enum perseus_log_level level, const char *text
     /* One write: lines of several PEs on one terminal stay whole. */
     char line[1280];
     int bytes = snprintf(line, sizeof line, "perseus nvshmem: %s\n", text);
+    struct prs_file_limit limit;
+    prs_file_limit_begin(&limit); /* stderr may be a file */
     fwrite(line, 1, (size_t)bytes < sizeof line ? (size_t)bytes : sizeof line - 1, stderr);
+    prs_file_limit_end(&limit);
 }
 
 struct prs_log prs_notice_log(void)

@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file_limit.h"
+
 uint64_t prs_profile_now_ns(void)
 {
     struct timespec now;
@@ -28,9 +30,12 @@ bool prs_profile_open(struct prs_profile *profile, const char *directory, int pe
     if (file < 0) {
         return false;
     }
+    struct prs_file_limit limit;
+    prs_file_limit_begin(&limit);
     void *memory = ftruncate(file, (off_t)bytes) == 0 /* sparse: only what is used takes room */
                        ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)
                        : MAP_FAILED;
+    prs_file_limit_end(&limit);
     close(file);
     if (memory == MAP_FAILED) {
         return false;

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file_limit.h"
+
 /* What is in the file. Each visitor maps it at another address. */
 struct prs_door_page {
     atomic_bool is_busy; /* a lock of a few instructions around `port` */
@@ -49,12 +51,16 @@ enum perseus_status prs_door_create(struct prs_port *port, const struct prs_log 
     struct stat info;
     struct prs_door *door = calloc(1, sizeof *door);
     int file = memfd_create("perseus-door", MFD_CLOEXEC);
-    if (door == NULL || file < 0 || ftruncate(file, sizeof *door->page) != 0 ||
-        fstat(file, &info) != 0 || (door->page = door_map(file)) == NULL) {
+    struct prs_file_limit limit;
+    prs_file_limit_begin(&limit);
+    bool is_made = door != NULL && file >= 0 && ftruncate(file, sizeof *door->page) == 0 &&
+                   fstat(file, &info) == 0 && (door->page = door_map(file)) != NULL;
+    prs_file_limit_end(&limit);
+    if (!is_made) {
         enum perseus_status status =
             prs_fail(log, PERSEUS_OUT_OF_MEMORY,
                      "could not make the file that addresses refer to: %s; raise the limit of "
-                     "open files (ulimit -n) or free memory",
+                     "open files (ulimit -n) or of their sizes (ulimit -f), or free memory",
                      strerror(errno));
         if (file >= 0) {
             close(file);

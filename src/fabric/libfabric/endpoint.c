@@ -5,6 +5,7 @@
 
 #include <rdma/fi_cm.h>
 
+#include "base/file_limit.h"
 #include "fabric/libfabric/internal.h"
 #include "fabric/libfabric/provider/handlers.h"
 #include "fabric/libfabric/provider/ip.h"
@@ -84,6 +85,14 @@ static enum perseus_status endpoint_check_bind(struct prs_lf_endpoint *endpoint)
     return PERSEUS_OK;
 }
 
+static enum perseus_status too_large(const struct prs_lf_fabric *fabric)
+{
+    return prs_fail(fabric->log, PERSEUS_LIMIT,
+                    "libfabric provider '%s' needs a file beyond the limit of file sizes: raise it "
+                    "(ulimit -f), or choose another provider",
+                    fabric->base.caps.provider);
+}
+
 enum perseus_status prs_lf_endpoint_open(struct prs_fabric *base, struct prs_endpoint **out)
 {
     struct prs_lf_fabric *fabric = prs_lf_fabric_of(base);
@@ -95,11 +104,15 @@ enum perseus_status prs_lf_endpoint_open(struct prs_fabric *base, struct prs_end
     prs_lf_pool_init(&endpoint->pool, base->caps.inflight_max);
     prs_lf_gather_init(endpoint);
     struct prs_lf_handlers handlers;
+    struct prs_file_limit limit;
     prs_lf_handlers_keep(&handlers);
+    prs_file_limit_begin(&limit); /* shm makes a file */
     int error = endpoint_make(endpoint, fabric);
+    bool met_limit = prs_file_limit_end(&limit);
     prs_lf_handlers_give_back(&handlers);
-    enum perseus_status status = error == 0 ? endpoint_check_bind(endpoint)
-                                            : endpoint_fail(endpoint, "open an endpoint", error);
+    enum perseus_status status = error == 0  ? endpoint_check_bind(endpoint)
+                                 : met_limit ? too_large(fabric)
+                                             : endpoint_fail(endpoint, "open an endpoint", error);
     if (status == PERSEUS_OK && (fabric->traits & PRS_LF_REFUSES_EMPTY)) {
         status = prs_lf_memory_register(fabric, endpoint, &endpoint->sink_word,
                                         sizeof endpoint->sink_word, FI_REMOTE_WRITE,
