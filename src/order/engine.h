@@ -121,7 +121,6 @@ struct prs_orderer {
     bool signals_are_records; /* counted, or a fabric on which a written word may be seen half */
     bool signals_ride;
     uint32_t atomics_native, atomics_fetch_native; /* usable: bit per enum perseus_atomic */
-    uint32_t answers_in_flight;
     struct prs_immediate_layout immediate;
     struct prs_control_layout layout;
     unsigned char *control;

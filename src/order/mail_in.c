@@ -273,7 +273,9 @@ static enum perseus_status post_answer(struct prs_orderer *orderer, struct prs_m
     uint64_t place = orderer->layout.answers + in->sender * sizeof(struct prs_reply);
     struct prs_reply *reply = (void *)(orderer->control + place);
     if (in->code != PRS_ANSWER_ACK && in->code != PRS_ANSWER_REFUSED) {
-        *reply = (struct prs_reply){.value = in->reply_value, .number = in->applied - 1};
+        *reply =
+            (struct prs_reply){.value = in->reply_value,
+                               .number = prs_reply_number(orderer->config.self, in->applied - 1)};
         op.bytes = sizeof *reply;
         op.remote_offset += (in->code - 1) * sizeof *reply;
     }

@@ -135,7 +135,8 @@ static enum perseus_status outcome(struct prs_orderer *orderer, const struct prs
     }
     const struct prs_reply *replies = (const void *)(orderer->control + orderer->layout.replies);
     bool is_here =
-        last && code == 1 + pending->reply && replies[pending->reply].number == pending->number;
+        last && code == 1 + pending->reply &&
+        replies[pending->reply].number == prs_reply_number(pending->peer->rank, pending->number);
     return is_here ? PERSEUS_OK
                    : prs_fail(orderer->config.log, PERSEUS_PROTOCOL,
                               "PE %u answered a fetch without its value; do all PEs run the same "

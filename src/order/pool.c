@@ -36,9 +36,8 @@ enum perseus_status prs_pools_create(struct prs_pools *pools, const struct prs_o
     pools->tokens = calloc(sizes->tokens, sizeof *pools->tokens);
     pools->stage_next = calloc(sizes->stages, sizeof *pools->stage_next);
     pools->reply_next = calloc(sizes->replies, sizeof *pools->reply_next);
-    pools->reply_pending = calloc(sizes->replies, sizeof *pools->reply_pending);
     if (pools->pendings == NULL || pools->tokens == NULL || pools->stage_next == NULL ||
-        pools->reply_next == NULL || pools->reply_pending == NULL) {
+        pools->reply_next == NULL) {
         return prs_fail(log, PERSEUS_OUT_OF_MEMORY, "no memory for %u open operations",
                         sizes->operations);
     }
@@ -55,7 +54,6 @@ void prs_pools_destroy(struct prs_pools *pools)
     free(pools->tokens);
     free(pools->stage_next);
     free(pools->reply_next);
-    free(pools->reply_pending);
 }
 
 /* The last one given back, or one never taken. The caller reads the next of the list: `first` is
@@ -292,11 +290,6 @@ bool prs_stage_take(struct prs_orderer *orderer, struct prs_pending *pending)
 
 bool prs_reply_take(struct prs_orderer *orderer, struct prs_pending *pending)
 {
-    struct prs_pools *pools = &orderer->pools;
-    pending->reply = take_slot(&pools->reply_free, pools->reply_next);
-    if (pending->reply == PRS_NONE) {
-        return false;
-    }
-    pools->reply_pending[pending->reply] = prs_pending_index(orderer, pending);
-    return true;
+    pending->reply = take_slot(&orderer->pools.reply_free, orderer->pools.reply_next);
+    return pending->reply != PRS_NONE;
 }

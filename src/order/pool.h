@@ -72,7 +72,6 @@ struct prs_pools {
     struct prs_pending *pendings;
     struct prs_order_token *tokens;
     uint32_t *stage_next, *reply_next; /* free lists */
-    uint32_t *reply_pending;           /* by reply slot */
     struct prs_free_list pending_free, token_free, stage_free, reply_free;
 };
 

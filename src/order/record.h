@@ -94,8 +94,15 @@ static inline uint32_t prs_mail_after(uint32_t size, uint32_t at, uint32_t bytes
 
 struct prs_reply { /* the answer to a FETCH, written by the target */
     uint64_t value;
-    uint64_t number; /* of the record */
+    uint64_t number; /* prs_reply_number */
 };
+
+/* Of the record and of who answers: a slot is used again when a peer is lost, and its answer may
+ * still come. */
+static inline uint64_t prs_reply_number(uint32_t answerer, uint64_t record)
+{
+    return record ^ (uint64_t)answerer << 40;
+}
 
 struct prs_control_layout {
     uint32_t ring_size[PRS_MAIL_RINGS]; /* first part; far: 0 where many PEs share the room */

@@ -337,9 +337,11 @@ enum perseus_status prs_orderer_submit(struct prs_orderer *orderer,
     }
     struct prs_order_peer *peer;
     enum perseus_status status = prs_order_peer_get(orderer, request->peer, &peer);
-    if (status == PERSEUS_OK) {
-        status = prs_order_peer_check(peer);
+    if (status != PERSEUS_OK) {
+        prs_orderer_refuse(orderer, request->peer, status);
+        return status;
     }
+    status = prs_order_peer_check(peer);
     if (status != PERSEUS_OK) {
         return status;
     }

@@ -90,6 +90,27 @@ static void test_a_malformed_request_lets_no_signal_through(void **state)
     }
 }
 
+/* Whatever it was lost to, every quiet that covers all PEs tells; others' do not. */
+static void test_a_request_to_nobody_is_told_by_quiets_of_all(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, PERSEUS_ORDERING_FIFO, NULL, NULL);
+    const struct prs_request nobody = {
+        .kind = PRS_REQUEST_PUT, .peer = BENCH_PEERS, .token = PRS_ORDER_NO_TOKEN, .bytes = 8};
+    assert_int_equal(prs_orderer_submit(bench.orderer, &nobody), PERSEUS_INVALID_ARGUMENT);
+    for (uint32_t token = 1; token < 3; token++) {
+        assert_int_equal(prs_orderer_quiet(bench.orderer, ALL, token), PERSEUS_OK);
+        assert_int_equal(bench.status[token], PERSEUS_INVALID_ARGUMENT);
+    }
+    assert_int_equal(bench_put(&bench, 2), PERSEUS_OK);
+    fake_complete_all(bench.fake);
+    bench_progress(&bench);
+    assert_int_equal(prs_orderer_quiet(bench.orderer, 2, 3), PERSEUS_OK);
+    assert_int_equal(bench.status[3], PERSEUS_OK);
+    bench_finish(&bench);
+}
+
 /* The refusal comes when a parked operation is posted: it belongs to its peer, not to the step. */
 static void test_a_parked_operation_that_is_refused_ends_nobody_else(void **state)
 {
@@ -415,6 +436,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_refused_put_lets_no_signal_through),
         cmocka_unit_test(test_a_malformed_request_lets_no_signal_through),
+        cmocka_unit_test(test_a_request_to_nobody_is_told_by_quiets_of_all),
         cmocka_unit_test(test_a_parked_operation_that_is_refused_ends_nobody_else),
         cmocka_unit_test(test_words_that_are_none_are_refused_at_the_sender),
         cmocka_unit_test(test_a_record_that_was_refused_fails_its_sender),

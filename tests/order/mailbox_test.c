@@ -261,7 +261,7 @@ static void test_a_fetch_completes_with_its_answer(void **state)
     fake_complete_all(bench.fake);
     bench_progress(&bench);
     assert_false(bench.done[1]);
-    replies[record->reply] = (struct prs_reply){.value = 41, .number = 0};
+    replies[record->reply] = (struct prs_reply){.value = 41, .number = prs_reply_number(1, 0)};
     bench_arrive(&bench, 1, PRS_IMMEDIATE_ANSWER, 1, 1u + record->reply);
     bench_arrive(&bench, 1, PRS_IMMEDIATE_ANSWER, 1, 1u + record->reply); /* twice: ignored */
     bench_progress(&bench);
@@ -269,6 +269,30 @@ static void test_a_fetch_completes_with_its_answer(void **state)
     assert_int_equal(bench.status[1], PERSEUS_OK);
     assert_int_equal(bench.result[1], 41);
     assert_true(prs_orderer_is_idle(orderer));
+    bench_finish(&bench);
+}
+
+/* A PE that was given up answers late, into a slot that is in use again: its value is taken for
+ * nobody else's. */
+static void test_a_late_value_of_another_pe_is_not_taken(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, PERSEUS_ORDERING_DEFERRED, NULL, NULL);
+    assert_int_equal(bench_fetch(&bench, 1, 1), PERSEUS_OK);
+    uint32_t slot = bench_record(&bench, 0)->reply;
+    fake_complete(bench.fake, 0, PERSEUS_PEER_LOST);
+    bench_progress(&bench);
+    assert_int_equal(bench.status[1], PERSEUS_PEER_LOST);
+    assert_int_equal(bench_fetch(&bench, 2, 2), PERSEUS_OK);
+    assert_int_equal(bench_record(&bench, 1)->reply, slot);
+    fake_complete(bench.fake, 1, PERSEUS_OK);
+    struct prs_reply *replies = (void *)(bench.orderer->control + bench.orderer->layout.replies);
+    replies[slot] = (struct prs_reply){.value = 9, .number = prs_reply_number(1, 0)};
+    bench_arrive(&bench, 2, PRS_IMMEDIATE_ANSWER, 1, 1u + slot);
+    bench_progress(&bench);
+    assert_true(bench.done[2]);
+    assert_int_equal(bench.status[2], PERSEUS_PROTOCOL);
     bench_finish(&bench);
 }
 
@@ -298,7 +322,7 @@ static void test_the_target_answers_a_fetch_with_one_put(void **state)
     assert_int_equal(bench_posts(&bench), 1);
     const struct prs_reply *reply = (const void *)bench.fake->posts[0].data;
     assert_int_equal(reply->value, 10);
-    assert_int_equal(reply->number, 0);
+    assert_int_equal(reply->number, prs_reply_number(0, 0));
     assert_int_equal(bench_decode(&bench, 0).code, 1 + 5);
     assert_int_equal(bench_decode(&bench, 0).number, 1);
     fake_complete_all(bench.fake);
@@ -447,6 +471,7 @@ int main(void)
         cmocka_unit_test(test_one_acknowledgement_is_in_flight_at_a_time),
         cmocka_unit_test(test_a_full_mailbox_parks_and_recovers),
         cmocka_unit_test(test_a_fetch_completes_with_its_answer),
+        cmocka_unit_test(test_a_late_value_of_another_pe_is_not_taken),
         cmocka_unit_test(test_the_target_answers_a_fetch_with_one_put),
         cmocka_unit_test(test_signals_that_would_tear_are_records),
         cmocka_unit_test(test_malformed_arrivals_are_ignored),
