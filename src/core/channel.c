@@ -56,8 +56,9 @@ static enum perseus_status remote_window(void *context, uint32_t peer,
 {
     struct prs_channel *channel = context;
     if (peer >= (uint32_t)channel->size) {
-        *out = NULL; /* the engine refuses what is submitted to it */
-        return PERSEUS_OK;
+        return prs_fail(channel->log, PERSEUS_INVALID_ARGUMENT,
+                        "a request names PE %u of %d; its producer writes malformed descriptors",
+                        peer, channel->size);
     }
     if (channel->remotes[peer] == NULL) {
         const struct prs_contact *contact = &channel->contacts[peer];

@@ -36,10 +36,7 @@ static struct prs_pending *take_sending(struct prs_orderer *orderer, struct prs_
     return pending;
 }
 
-/* ---- records ---- */
-
-/* Words that the fabric does not see as words, in a record or a vector, must lie in the window, aligned:
- * what the target would refuse is refused here. All others the fabric checks. */
+/* The words must lie in the window, aligned: what the target would refuse is refused here. */
 static enum perseus_status check_words(const struct prs_orderer *orderer,
                                        const struct prs_order_peer *peer,
                                        const struct prs_window_remote *remote, uint64_t offset,
@@ -55,6 +52,8 @@ static enum perseus_status check_words(const struct prs_orderer *orderer,
                     (unsigned long long)bytes, peer->rank, (unsigned long long)offset,
                     (unsigned long long)word_bytes, (unsigned long long)room);
 }
+
+/* ---- records ---- */
 
 static enum perseus_status take_record(struct prs_orderer *orderer, struct prs_order_peer *peer,
                                        const struct prs_record *head, uint32_t token,
@@ -89,11 +88,7 @@ static enum perseus_status record_word(struct prs_orderer *orderer, struct prs_o
                               .atomic = (uint8_t)word->op,
                               .count = (uint8_t)word->bytes,
                               .offset = word->offset};
-    enum perseus_status status =
-        check_words(orderer, peer, word->remote, word->offset, word->bytes, word->bytes);
-    if (status == PERSEUS_OK) {
-        status = take_record(orderer, peer, &head, token, out);
-    }
+    enum perseus_status status = take_record(orderer, peer, &head, token, out);
     if (status != PERSEUS_OK) {
         return status;
     }
@@ -141,6 +136,11 @@ enum perseus_status prs_operation_word(struct prs_orderer *orderer, struct prs_o
                                        const struct prs_word *word, uint32_t token,
                                        struct prs_pending **out)
 {
+    enum perseus_status status =
+        check_words(orderer, peer, word->remote, word->offset, word->bytes, word->bytes);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
     if (is_record(orderer, word)) {
         return record_word(orderer, peer, word, token, out);
     }
@@ -171,6 +171,14 @@ enum perseus_status prs_operation_vector(struct prs_orderer *orderer, struct prs
                                          const struct prs_request *request, uint32_t token,
                                          struct prs_pending **out)
 {
+    uint32_t max = prs_orderer_vector_max(orderer);
+    uint64_t count = request->bytes / sizeof(uint64_t);
+    if (count == 0 || request->bytes % sizeof(uint64_t) != 0 || count > max) {
+        return prs_fail(orderer->config.log, PERSEUS_INVALID_ARGUMENT,
+                        "a signal vector of %llu bytes to PE %u: 1 to %u values of 8 bytes go in "
+                        "one",
+                        (unsigned long long)request->bytes, peer->rank, max);
+    }
     enum perseus_status status = check_words(orderer, peer, request->remote, request->remote_offset,
                                              sizeof(uint64_t), request->bytes);
     if (status != PERSEUS_OK) {

@@ -45,14 +45,12 @@ enum prs_request_kind {
     PRS_REQUEST_GET,
     PRS_REQUEST_PUT_SIGNAL,
     PRS_REQUEST_SIGNAL,        /* op: enum perseus_signal_op */
-    PRS_REQUEST_SIGNAL_VECTOR, /* SET `values`, bytes/8 of them, 1 to prs_orderer_vector_max */
+    PRS_REQUEST_SIGNAL_VECTOR, /* SET `values`, bytes/8 of them, at most prs_orderer_vector_max */
     PRS_REQUEST_ATOMIC,        /* op: enum perseus_atomic */
     PRS_REQUEST_ATOMIC_FETCH   /* old value through the completion's result */
 };
 
-/* Consumed by submit; `values` and inline sources are copied before it returns. Whoever makes it
- * answers for kind, op and the length of a vector; what it names at the peer is checked here or, where
- * the fabric sees it, there. */
+/* Consumed by submit; `values` and inline sources are copied before it returns. */
 struct prs_request {
     uint8_t kind; /* enum prs_request_kind */
     uint8_t op;

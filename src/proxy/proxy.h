@@ -22,8 +22,7 @@ struct prs_proxy_config {
     void *context;
     /* The region of local window `window`, or NULL if unknown. Called from step. */
     struct prs_region *(*local)(void *context, uint16_t window);
-    /* The heap of `peer` (imported on first use), or an error, logged by the callee. NULL for a PE that
-     * does not exist: the orderer refuses what is submitted to it. */
+    /* The heap of `peer` (imported on first use), or an error, logged by the callee. */
     enum perseus_status (*remote)(void *context, uint32_t peer, struct prs_window_remote **out);
     const struct prs_log *log;
 };

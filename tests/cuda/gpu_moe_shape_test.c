@@ -67,7 +67,7 @@ static void test_widths_that_do_not_fit_are_refused(void **state)
         assert_non_null(strstr(said, "moe on a GPU"));
     }
     struct prs_gpu_moe_cut out;
-    assert_int_equal(prs_gpu_moe_cut(64, 64, 65536, true, &log_here, &out),
+    assert_int_equal(prs_gpu_moe_cut(64, 64, 4096, true, &log_here, &out),
                      PERSEUS_INVALID_ARGUMENT);
 }
 

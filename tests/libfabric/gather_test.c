@@ -118,39 +118,6 @@ static void one_part_that_asks_for_its_delivery_asks_for_all(void **state)
     fake_destroy(fake);
 }
 
-/* Several reads are one request, and none shares a message with writes, in either order. */
-static void reads_go_together_and_apart_from_writes(void **state)
-{
-    (void)state;
-    struct fake *fake = fake_that_gathers(1);
-    struct prs_lf_remote remote = fake_remote(fake, 0);
-    static uint64_t memory[2];
-    struct prs_region *region;
-    assert_int_equal(
-        prs_lf_region_register(&fake->fabric.base, memory, sizeof memory, PRS_MEMORY_HOST, &region),
-        PERSEUS_OK);
-    struct prs_op put = more_put(&remote, 1), get = put;
-    get.kind = PRS_OP_GET;
-    get.flags = PRS_OP_MORE;
-    get.local = region;
-    const struct prs_op *batch[] = {&put, &get, &get, &put, &put};
-    for (size_t i = 0; i < sizeof batch / sizeof batch[0]; i++) {
-        assert_int_equal(fake_submit(fake, batch[i]), PERSEUS_OK);
-    }
-    assert_int_equal(prs_lf_flush(&fake->endpoint.base), PERSEUS_OK);
-    assert_int_equal(fake->post_count, 3);
-    const uint32_t segments[] = {1, 2, 2};
-    for (uint32_t i = 0; i < 3; i++) {
-        assert_int_equal(fake->posts[i].segments, segments[i]);
-        assert_int_equal(fake->posts[i].call, i == 1 ? FAKE_READ : FAKE_WRITE);
-    }
-    fake_complete(fake, 1, FI_RMA | FI_READ);
-    struct prs_event events[8];
-    assert_int_equal(fake_take(fake, events, 8), 2);
-    prs_lf_region_close(region);
-    fake_destroy(fake);
-}
-
 static void a_refused_message_stays_and_a_failed_one_fails_whole(void **state)
 {
     (void)state;
@@ -208,7 +175,6 @@ int main(void)
         cmocka_unit_test(writes_of_a_batch_go_as_one_message_a_peer),
         cmocka_unit_test(a_message_ends_where_it_must),
         cmocka_unit_test(one_part_that_asks_for_its_delivery_asks_for_all),
-        cmocka_unit_test(reads_go_together_and_apart_from_writes),
         cmocka_unit_test(a_refused_message_stays_and_a_failed_one_fails_whole),
         cmocka_unit_test(what_follows_a_message_that_is_refused_does_not_leave),
     };

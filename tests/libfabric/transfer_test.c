@@ -197,36 +197,6 @@ static void immediates_arrive_after_their_data(void **state)
     pair_close(&pair);
 }
 
-/* Also where several are one message: each lands in its place, and puts before them are seen. */
-static void gets_of_a_batch_land_each_in_its_place(void **state)
-{
-    (void)state;
-    enum { N = 11, STRIDE = 40000 };
-    struct pair pair;
-    open_pair(&pair, false);
-    uint32_t before = pair.done;
-    uint8_t more = pair.a.fabric->caps.batching ? PRS_OP_MORE : 0;
-    for (uint64_t i = 0; i < N; i++) {
-        memset(memory_b + i * STRIDE, (int)(i + 1), STRIDE);
-    }
-    for (uint64_t i = 0; i < N; i++) {
-        struct prs_op get = side_put(&pair.a, i * STRIDE + 1, (N - 1 - i) * STRIDE, 1 + i * 3001);
-        get.kind = PRS_OP_GET;
-        get.flags |= more;
-        assert_int_equal(side_post(&pair.a, &pair.b, &get, &pair.done), PERSEUS_OK);
-    }
-    side_wait(&pair.a, &pair.b, &pair.done, before + N);
-    for (uint64_t i = 0; i < N; i++) {
-        for (uint64_t at = 0; at < 1 + i * 3001; at++) {
-            assert_int_equal(memory_a[i * STRIDE + 1 + at], N - i);
-        }
-        unsigned char behind =
-            (unsigned char)((i * STRIDE + 2 + i * 3001) * 7 + ((i * STRIDE + 2 + i * 3001) >> 8));
-        assert_int_equal(memory_a[i * STRIDE + 2 + i * 3001], behind);
-    }
-    pair_close(&pair);
-}
-
 /* What its delivery would take is not waited for, and nothing comes back for it. */
 static void early_puts_complete_though_their_target_stands_still(void **state)
 {
@@ -323,7 +293,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(inline_sources_are_copied_by_post),
         cmocka_unit_test(signals_write_their_word),
         cmocka_unit_test(immediates_arrive_after_their_data),
-        cmocka_unit_test(gets_of_a_batch_land_each_in_its_place),
         cmocka_unit_test(early_puts_complete_though_their_target_stands_still),
         cmocka_unit_test(atomics_compute),
         cmocka_unit_test(atomics_are_not_bought_with_order),

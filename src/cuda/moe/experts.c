@@ -26,7 +26,7 @@ static enum perseus_status take_memory(struct prs_gpu_moe_experts *experts, uint
     struct prs_gpu_moe_products *products = &experts->products;
     const size_t tasks =
         (size_t)blocks * (shape->first_tiles + shape->second_tiles) + experts->ctas;
-    const size_t words = 4 + 3 * (size_t)blocks;
+    const size_t words = 4 + 2 * (size_t)blocks;
     experts->counter_bytes = tasks * sizeof(uint64_t) + words * sizeof(uint32_t);
     const size_t activation_bytes = (size_t)blocks * PRS_GPU_MOE_BLOCK * shape->intermediate * 2;
     enum perseus_status status =

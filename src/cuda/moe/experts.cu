@@ -39,16 +39,11 @@ __global__ void fill_queue(prs_gpu_moe_products products, const uint32_t *rows)
     }
     __syncthreads();
     for (uint32_t expert = threadIdx.x; expert < shape.hosted; expert += blockDim.x) {
-        const uint32_t blocks = first_block[expert + 1] - first_block[expert];
-        uint64_t *tasks = products.queue.tasks + first_block[expert] * shape.first_tiles;
-        for (uint32_t i = 0; i < blocks * shape.first_tiles; i++) {
-            /* Blocks first: those that run together share their weights. */
-            const uint32_t block = i % blocks, tile = i / blocks;
-            const uint32_t left = rows[expert] - block * PRS_GPU_MOE_BLOCK;
-            tasks[i] = prs_moe_block_task(first_block[expert] + block, expert,
-                                          left < PRS_GPU_MOE_BLOCK ? left : PRS_GPU_MOE_BLOCK)
-                           .word |
-                       (uint64_t)tile << PRS_GPU_MOE_TASK_TILE;
+        const uint32_t begin = first_block[expert], blocks = first_block[expert + 1] - begin;
+        for (uint32_t i = 0; i < blocks; i += PRS_GPU_MOE_GROUP) {
+            prs_moe_queue_put(products.queue, (begin + i) * shape.first_tiles,
+                              prs_moe_expert_group(begin, expert, rows[expert], i),
+                              shape.first_tiles, 0, 1);
         }
     }
 }
@@ -58,16 +53,19 @@ __global__ void __launch_bounds__(PRS_GPU_MOE_THREADS, 1)
     run(const __grid_constant__ prs_gpu_moe_products products,
         const __grid_constant__ prs_moe_maps maps, __nv_bfloat16 *results)
 {
-    prs_moe_stages<N> &stages = prs_moe_shared_stages<N>();
+    prs_moe_stages<N> &stages = prs_moe_shared<prs_moe_stages<N>>();
+    const row_target target = {results, products.shape.hidden};
     prs_moe_stages_init<N>(stages);
     if (threadIdx.x < PRS_GPU_MOE_MATH_FIRST) {
         prs_registers_fewer<40>();
         if (threadIdx.x == 0) {
             prs_moe_load<N>(products, maps, stages);
+        } else if (threadIdx.x / 32 == 1) {
+            prs_moe_tell_tiles<N>(products, target, stages);
         }
     } else {
         prs_registers_more<232>();
-        prs_moe_multiply<N>(products, row_target{results, products.shape.hidden}, stages);
+        prs_moe_multiply<N>(products, target, stages);
     }
 }
 
@@ -75,7 +73,7 @@ template <int N>
 cudaError_t launch(uint32_t ctas, const prs_gpu_moe_products &products, const prs_moe_maps &maps,
                    void *results, cudaStream_t stream)
 {
-    const uint32_t bytes = prs_moe_shared_bytes<N>();
+    const uint32_t bytes = prs_moe_shared_bytes<prs_moe_stages<N>>();
     cudaError_t error =
         cudaFuncSetAttribute(run<N>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (error != cudaSuccess) {

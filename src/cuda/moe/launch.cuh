@@ -8,16 +8,17 @@
 /* The swizzle of tensor copies repeats every 1024 bytes. */
 #define PRS_GPU_MOE_SHARED_ALIGNMENT 1024
 
-template <int N> constexpr uint32_t prs_moe_shared_bytes()
+/* `State`: all that a kernel has in dynamic shared memory; the stages come first. */
+template <class State> constexpr uint32_t prs_moe_shared_bytes()
 {
-    return (uint32_t)sizeof(prs_moe_stages<N>) + PRS_GPU_MOE_SHARED_ALIGNMENT;
+    return (uint32_t)sizeof(State) + PRS_GPU_MOE_SHARED_ALIGNMENT;
 }
 
-template <int N> PRS_MEMBER prs_moe_stages<N> &prs_moe_shared_stages()
+template <class State> PRS_MEMBER State &prs_moe_shared()
 {
     extern __shared__ unsigned char shared[];
     const uint32_t over = prs_shared_address(shared) % PRS_GPU_MOE_SHARED_ALIGNMENT;
-    return *(prs_moe_stages<N> *)(shared + (over == 0 ? 0 : PRS_GPU_MOE_SHARED_ALIGNMENT - over));
+    return *(State *)(shared + (over == 0 ? 0 : PRS_GPU_MOE_SHARED_ALIGNMENT - over));
 }
 
 /* Registers move from the warpgroup that loads to those that multiply. */

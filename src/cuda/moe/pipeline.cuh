@@ -98,6 +98,13 @@ PRS_MEMBER void prs_fence_tensor_copies()
     asm volatile("fence.proxy.async.global;" : : : "memory");
 }
 
+/* Between a thread's ordinary accesses to shared memory and tensor copies into it; the CTA's barrier
+ * follows. */
+PRS_MEMBER void prs_fence_shared_copies()
+{
+    asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
+}
+
 /* All 128 threads of a warpgroup. 0 is the whole CTA's own barrier. */
 PRS_MEMBER void prs_warpgroup_barrier(uint32_t warpgroup)
 {

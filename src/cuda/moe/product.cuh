@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * product.cuh: the processors. One thread of a CTA takes tasks and streams their operands through
- * shared memory; two warpgroups multiply, 64 rows each, and write what comes out.
+ * shared memory; two warpgroups multiply, 64 rows each, and write what comes out; one warp tells
+ * whoever waits for it, so that nobody who multiplies waits for memory to have been written.
  *
  * The first product has, in one output tile, half a tile of gate columns and the same of up columns:
  * a thread holds both for each of its elements, and writes activations.
@@ -21,8 +22,8 @@
 #include "cuda/moe/store.cuh"
 
 #define PRS_GPU_MOE_HALF       (PRS_GPU_MOE_BLOCK / 2) /* rows of a warpgroup */
-#define PRS_GPU_MOE_TASKS      2                       /* handed over at a time */
-#define PRS_GPU_MOE_MATH_FIRST 128                     /* the first thread that multiplies */
+#define PRS_GPU_MOE_TASKS      4   /* of a CTA, from being taken to being told of */
+#define PRS_GPU_MOE_MATH_FIRST 128 /* the first thread that multiplies */
 #define PRS_GPU_MOE_MATH_WARPS 8
 
 /* N: columns of an output tile. Shared memory holds as many stages as fit. */
@@ -34,9 +35,10 @@ template <int N> struct prs_moe_stages {
     __nv_bfloat16 rows[count][row_values];
     __nv_bfloat16 weights[count][weight_values];
     uint64_t filled[count], freed[count];
-    uint64_t task_filled[PRS_GPU_MOE_TASKS], task_freed[PRS_GPU_MOE_TASKS];
     uint64_t task[PRS_GPU_MOE_TASKS];
-    uint32_t is_last[2]; /* of each warpgroup: its tile was the last of its rows */
+    uint64_t task_filled[PRS_GPU_MOE_TASKS]; /* taken: to be multiplied */
+    uint64_t task_stored[PRS_GPU_MOE_TASKS]; /* written: to be told */
+    uint64_t task_freed[PRS_GPU_MOE_TASKS];
 };
 
 template <int N> PRS_MEMBER void prs_moe_stages_init(prs_moe_stages<N> &stages)
@@ -48,7 +50,8 @@ template <int N> PRS_MEMBER void prs_moe_stages_init(prs_moe_stages<N> &stages)
         }
         for (uint32_t i = 0; i < PRS_GPU_MOE_TASKS; i++) {
             prs_mbarrier_init(&stages.task_filled[i], 1);
-            prs_mbarrier_init(&stages.task_freed[i], 2);
+            prs_mbarrier_init(&stages.task_stored[i], PRS_GPU_MOE_MATH_WARPS);
+            prs_mbarrier_init(&stages.task_freed[i], 1);
         }
         prs_mbarrier_publish();
     }
@@ -134,13 +137,13 @@ PRS_MEMBER void prs_moe_load(const prs_gpu_moe_products &products, const prs_moe
 
 /* ---- multiplying: two warpgroups ---- */
 
-/* A stage is given back by every warp: one that lagged a whole ring behind the others would take a
- * later phase of the same parity for its own. */
-PRS_MEMBER void prs_moe_free_stage(uint64_t *freed)
+/* Every warp arrives, with all that its lanes did: one that lagged a whole ring behind the others
+ * would take a later phase of the same parity for its own. */
+PRS_MEMBER void prs_moe_warp_arrive(uint64_t *barrier)
 {
     __syncwarp();
     if ((threadIdx.x & 31) == 0) {
-        prs_mbarrier_arrive(freed);
+        prs_mbarrier_arrive(barrier);
     }
 }
 
@@ -163,13 +166,13 @@ PRS_MEMBER void prs_moe_multiply_tile(prs_moe_stages<N> &stages, prs_stage &stag
         prs_wgmma_commit();
         prs_wgmma_wait<1>();
         if (before != nullptr) {
-            prs_moe_free_stage(before);
+            prs_moe_warp_arrive(before);
         }
         before = &stages.freed[stage.index];
         stage.advance(stages.count);
     }
     prs_wgmma_wait<0>();
-    prs_moe_free_stage(before);
+    prs_moe_warp_arrive(before);
 }
 
 /* The stages of a tile that has no rows for this warpgroup. */
@@ -178,7 +181,7 @@ PRS_MEMBER void prs_moe_skip_tile(prs_moe_stages<N> &stages, prs_stage &stage, u
 {
     for (uint32_t step = 0; step < steps; step++) {
         prs_mbarrier_wait(&stages.filled[stage.index], stage.parity);
-        prs_moe_free_stage(&stages.freed[stage.index]);
+        prs_moe_warp_arrive(&stages.freed[stage.index]);
         stage.advance(stages.count);
     }
 }
@@ -190,11 +193,10 @@ PRS_MEMBER uint32_t prs_moe_thread_row(uint32_t half)
     return half * PRS_GPU_MOE_HALF + thread / 32 * 16 + (thread & 31) / 4;
 }
 
-/* Sums of the first product become activations; the last tile of a block makes the second product's
- * tasks ready. */
+/* Sums of the first product become activations. */
 template <int N>
-PRS_MEMBER void prs_moe_finish_first(const prs_gpu_moe_products &products, prs_moe_task task,
-                                     uint32_t half, bool elected, float (&sums)[N / 2])
+PRS_MEMBER void prs_moe_store_first(const prs_gpu_moe_products &products, prs_moe_task task,
+                                    uint32_t half, float (&sums)[N / 2])
 {
     const prs_gpu_moe_shape &shape = products.shape;
     const uint32_t row = prs_moe_thread_row(half);
@@ -212,46 +214,18 @@ PRS_MEMBER void prs_moe_finish_first(const prs_gpu_moe_products &products, prs_m
         prs_store_rows<N / 32>(upper, lower, task.tile() * N, shape.intermediate,
                                [&](int group, int i) { return prs_gelu(sums[4 * group + i]); });
     }
-    prs_fence_tensor_copies();
-    prs_warpgroup_barrier(half);
-    if (elected) {
-        const uint32_t halves = task.rows() > PRS_GPU_MOE_HALF ? 2 : 1;
-        /* Release and acquire: the last one has what all of them stored. */
-        if (prs_add_acq_rel_gpu(&products.first_done[task.block()], 1) + 1 ==
-            halves * shape.first_tiles) {
-            prs_moe_queue_fill(products.queue, task.second(), shape.second_tiles);
-        }
-    }
 }
 
-/* Sums of the second product become results, where target.row(row) says; behind the last tile of a
- * warpgroup's rows, target.answer(row) by one thread each. */
+/* Sums of the second product become results, where target.row(row) says. */
 template <int N, class Target>
-PRS_MEMBER void prs_moe_finish_second(const prs_gpu_moe_products &products, const Target &target,
-                                      prs_moe_task task, uint32_t half, bool elected,
-                                      uint32_t *is_last, float (&sums)[N / 2])
+PRS_MEMBER void prs_moe_store_second(const prs_gpu_moe_products &products, const Target &target,
+                                     prs_moe_task task, uint32_t half, float (&sums)[N / 2])
 {
-    const prs_gpu_moe_shape &shape = products.shape;
     const uint32_t first = task.block() * PRS_GPU_MOE_BLOCK, row = prs_moe_thread_row(half);
     __nv_bfloat16 *upper = row < task.rows() ? target.row(first + row) : nullptr;
     __nv_bfloat16 *lower = row + 8 < task.rows() ? target.row(first + row + 8) : nullptr;
-    prs_store_rows<N / 32>(upper, lower, task.tile() * N, shape.hidden,
+    prs_store_rows<N / 32>(upper, lower, task.tile() * N, products.shape.hidden,
                            [&](int group, int i) { return sums[4 * group + i]; });
-    if (!Target::answers) {
-        return;
-    }
-    prs_warpgroup_barrier(half);
-    if (elected) {
-        prs_fence_sys(); /* results may lie at a peer */
-        *is_last = prs_add_acq_rel_gpu(&products.second_done[2 * task.block() + half], 1) + 1 ==
-                   shape.second_tiles;
-        prs_fence_sys();
-    }
-    prs_warpgroup_barrier(half);
-    const uint32_t mine = half * PRS_GPU_MOE_HALF + (threadIdx.x & 127);
-    if (*is_last != 0 && (threadIdx.x & 127) < PRS_GPU_MOE_HALF && mine < task.rows()) {
-        target.answer(first + mine);
-    }
 }
 
 template <int N, class Target>
@@ -259,34 +233,84 @@ PRS_MEMBER void prs_moe_multiply(const prs_gpu_moe_products &products, const Tar
                                  prs_moe_stages<N> &stages)
 {
     const uint32_t half = (threadIdx.x - PRS_GPU_MOE_MATH_FIRST) / 128;
-    const bool elected = (threadIdx.x & 127) == 0;
     const prs_gpu_moe_shape &shape = products.shape;
     prs_stage stage, slot;
     for (;;) {
         prs_mbarrier_wait(&stages.task_filled[slot.index], slot.parity);
         const prs_moe_task task = {stages.task[slot.index]};
-        prs_warpgroup_barrier(half); /* everybody has read it */
-        if (elected) {
-            prs_mbarrier_arrive(&stages.task_freed[slot.index]);
-        }
+        uint64_t *stored = &stages.task_stored[slot.index];
         slot.advance(PRS_GPU_MOE_TASKS);
         if (task.word == 0) {
+            prs_moe_warp_arrive(stored);
             return;
         }
         const uint32_t columns = task.is_second() ? shape.intermediate : shape.hidden;
         const uint32_t steps = (columns + PRS_GPU_MOE_DEPTH - 1) / PRS_GPU_MOE_DEPTH;
         if (task.rows() <= half * PRS_GPU_MOE_HALF) {
             prs_moe_skip_tile<N>(stages, stage, steps);
+            prs_moe_warp_arrive(stored);
             continue;
         }
         float sums[N / 2];
         prs_moe_multiply_tile<N>(stages, stage, steps, half, sums);
         if (task.is_second()) {
-            prs_moe_finish_second<N>(products, target, task, half, elected, &stages.is_last[half],
-                                     sums);
+            prs_moe_store_second<N>(products, target, task, half, sums);
         } else {
-            prs_moe_finish_first<N>(products, task, half, elected, sums);
+            prs_moe_store_first<N>(products, task, half, sums);
         }
+        prs_moe_warp_arrive(stored);
+    }
+}
+
+/* ---- telling: one warp ---- */
+
+/* A tile more of the block is there. Whether it was the last; release and acquire: the last one has
+ * what all of them stored, at peers too. */
+PRS_MEMBER bool prs_moe_count_tile(uint32_t *done, uint32_t tiles)
+{
+    uint32_t is_last = 0;
+    if ((threadIdx.x & 31) == 0) {
+        prs_fence_sys();
+        is_last = prs_add_acq_rel_gpu(done, 1) + 1 == tiles;
+    }
+    return __shfl_sync(~0u, is_last, 0) != 0;
+}
+
+/* The last tile of a group's first product makes the second product's tasks ready; the last one of
+ * the second lets target.answer(row) tell of every row, by one thread each. */
+template <int N, class Target>
+PRS_MEMBER void prs_moe_tell_tiles(const prs_gpu_moe_products &products, const Target &target,
+                                   prs_moe_stages<N> &stages)
+{
+    const prs_gpu_moe_shape &shape = products.shape;
+    const uint32_t lane = threadIdx.x & 31;
+    prs_stage slot;
+    for (;;) {
+        prs_mbarrier_wait(&stages.task_stored[slot.index], slot.parity);
+        const prs_moe_task task = {stages.task[slot.index]};
+        if (task.word == 0) {
+            return;
+        }
+        if (!task.is_second()) {
+            const uint32_t tiles = shape.first_tiles * task.group_blocks();
+            if (prs_moe_count_tile(&products.first_done[task.group()], tiles)) {
+                const prs_moe_task next = task.second();
+                uint32_t at = 0;
+                if (lane == 0) {
+                    prs_fence_tensor_copies(); /* activations were stored, and are copied next */
+                    at = prs_moe_queue_reserve(products.queue, next, shape.second_tiles);
+                }
+                at = __shfl_sync(~0u, at, 0);
+                prs_moe_queue_put(products.queue, at, next, shape.second_tiles, lane, 32);
+            }
+        } else if (Target::answers &&
+                   prs_moe_count_tile(&products.second_done[task.block()], shape.second_tiles)) {
+            for (uint32_t row = lane; row < task.rows(); row += 32) {
+                target.answer(task.block() * PRS_GPU_MOE_BLOCK + row);
+            }
+        }
+        prs_moe_warp_arrive(&stages.task_freed[slot.index]);
+        slot.advance(PRS_GPU_MOE_TASKS);
     }
 }
 

@@ -19,46 +19,92 @@ struct prs_moe_task {
     {
         return (uint32_t)(word >> PRS_GPU_MOE_TASK_TILE) & 0xff;
     }
-    __device__ uint32_t rows() const
+    __device__ uint32_t index() const
     {
-        return ((uint32_t)(word >> PRS_GPU_MOE_TASK_ROWS) & 0x7f) + 1;
+        return (uint32_t)(word >> PRS_GPU_MOE_TASK_INDEX) & 3;
+    }
+    __device__ uint32_t group_rows() const
+    {
+        return ((uint32_t)(word >> PRS_GPU_MOE_TASK_ROWS) & 0x1ff) + 1;
+    }
+    __device__ uint32_t group_blocks() const
+    {
+        return (group_rows() + PRS_GPU_MOE_BLOCK - 1) / PRS_GPU_MOE_BLOCK;
     }
     __device__ uint32_t expert() const
     {
-        return (uint32_t)(word >> PRS_GPU_MOE_TASK_EXPERT) & 0xffff;
+        return (uint32_t)(word >> PRS_GPU_MOE_TASK_EXPERT) & 0xfff;
+    }
+    __device__ uint32_t group() const
+    {
+        return (uint32_t)(word >> PRS_GPU_MOE_TASK_BLOCK) & (PRS_GPU_MOE_BLOCKS_MAX - 1);
     }
     __device__ uint32_t block() const
     {
-        return (uint32_t)(word >> PRS_GPU_MOE_TASK_BLOCK) & 0xffffff;
+        return group() + index();
     }
-    /* The task of the second product's tile 0 for the same rows. */
+    /* Of the block `at` of the group. */
+    __device__ uint32_t rows_of(uint32_t at) const
+    {
+        const uint32_t left = group_rows() - at * PRS_GPU_MOE_BLOCK;
+        return left < PRS_GPU_MOE_BLOCK ? left : PRS_GPU_MOE_BLOCK;
+    }
+    __device__ uint32_t rows() const
+    {
+        return rows_of(index());
+    }
+    /* Number `at` of the group's tasks in one product: blocks that share weights follow another. */
+    __device__ prs_moe_task number(uint32_t at) const
+    {
+        const uint32_t blocks = group_blocks();
+        return {word | (uint64_t)(at / blocks) << PRS_GPU_MOE_TASK_TILE |
+                (uint64_t)(at % blocks) << PRS_GPU_MOE_TASK_INDEX};
+    }
+    /* Number 0 of the same group in the second product. */
     __device__ prs_moe_task second() const
     {
-        return {(word | PRS_GPU_MOE_TASK_SECOND) & ~(0xffull << PRS_GPU_MOE_TASK_TILE)};
+        return {(word | PRS_GPU_MOE_TASK_SECOND) &
+                ~(0xffull << PRS_GPU_MOE_TASK_TILE | 3ull << PRS_GPU_MOE_TASK_INDEX)};
     }
 };
 
-/* The task of the first product's tile 0. */
-PRS_DEVICE prs_moe_task prs_moe_block_task(uint32_t block, uint32_t expert, uint32_t rows)
+/* Number 0 of a group in the first product. */
+PRS_DEVICE prs_moe_task prs_moe_group_task(uint32_t first_block, uint32_t expert, uint32_t rows)
 {
     return {PRS_GPU_MOE_TASK_VALID | (uint64_t)(rows - 1) << PRS_GPU_MOE_TASK_ROWS |
             (uint64_t)expert << PRS_GPU_MOE_TASK_EXPERT |
-            (uint64_t)block << PRS_GPU_MOE_TASK_BLOCK};
+            (uint64_t)first_block << PRS_GPU_MOE_TASK_BLOCK};
 }
 
-/* All tiles of a block. Release, with the acquire of take: what made it ready is there. */
-PRS_DEVICE void prs_moe_queue_fill(const prs_gpu_moe_queue &queue, prs_moe_task first,
-                                   uint32_t tiles)
+/* Of an expert with `rows` rows, the group that begins at its block `at`. */
+PRS_DEVICE prs_moe_task prs_moe_expert_group(uint32_t first_block, uint32_t expert, uint32_t rows,
+                                             uint32_t at)
 {
-    const uint32_t at = atomicAdd(queue.tail, tiles);
+    const uint32_t left = rows - at * PRS_GPU_MOE_BLOCK;
+    const uint32_t most = PRS_GPU_MOE_GROUP * PRS_GPU_MOE_BLOCK;
+    return prs_moe_group_task(first_block + at, expert, left < most ? left : most);
+}
+
+/* All tasks of a group in one product, by lanes `lane`, `lane` + `lanes` ... of those that call it
+ * with the same place `at` in the queue. Release, with the acquire of take, of what the caller did or
+ * was synchronized with: what made them ready is there. */
+PRS_DEVICE void prs_moe_queue_put(const prs_gpu_moe_queue &queue, uint32_t at, prs_moe_task group,
+                                  uint32_t tiles, uint32_t lane, uint32_t lanes)
+{
+    const uint32_t n = tiles * group.group_blocks();
     prs_fence_gpu();
-    for (uint32_t tile = 0; tile < tiles; tile++) {
-        const uint64_t word = first.word | (uint64_t)tile << PRS_GPU_MOE_TASK_TILE;
+    for (uint32_t i = lane; i < n; i += lanes) {
         asm volatile("st.relaxed.gpu.u64 [%0], %1;"
                      :
-                     : "l"(&queue.tasks[at + tile]), "l"(word)
+                     : "l"(&queue.tasks[at + i]), "l"(group.number(i).word)
                      : "memory");
     }
+}
+
+PRS_DEVICE uint32_t prs_moe_queue_reserve(const prs_gpu_moe_queue &queue, prs_moe_task group,
+                                          uint32_t tiles)
+{
+    return atomicAdd(queue.tail, tiles * group.group_blocks());
 }
 
 /* Word 0: the round has no more, or a wait failed. */

@@ -27,13 +27,18 @@ struct prs_gpu_moe_shape {
     uint32_t second_tiles; /* and in the second */
 };
 
-/* A task's word; 0 is none. */
+/* A task's word; 0 is none. Blocks of one expert come in groups, whose tiles are computed at about the
+ * same time, so that their weights come from memory once. */
+#define PRS_GPU_MOE_GROUP       4 /* blocks, at most */
 #define PRS_GPU_MOE_TASK_VALID  (1ull << 63)
 #define PRS_GPU_MOE_TASK_SECOND (1ull << 62)
 #define PRS_GPU_MOE_TASK_TILE   48 /* 8 bits */
-#define PRS_GPU_MOE_TASK_ROWS   40 /* 7 bits: rows - 1 */
-#define PRS_GPU_MOE_TASK_EXPERT 24 /* 16 bits */
-#define PRS_GPU_MOE_TASK_BLOCK  0  /* 24 bits */
+#define PRS_GPU_MOE_TASK_INDEX  44 /* 2 bits: of the block in its group */
+#define PRS_GPU_MOE_TASK_ROWS   32 /* 9 bits: rows of the group, less 1 */
+#define PRS_GPU_MOE_TASK_EXPERT 20 /* 12 bits */
+#define PRS_GPU_MOE_TASK_BLOCK  0  /* 20 bits: the group's first */
+#define PRS_GPU_MOE_EXPERTS_MAX 1024
+#define PRS_GPU_MOE_BLOCKS_MAX  (1u << 20)
 
 /* The ready queue: only tasks that can run are in it, so nobody who took one waits. */
 struct prs_gpu_moe_queue {
@@ -72,8 +77,8 @@ struct prs_gpu_moe_products {
     struct prs_gpu_moe_shape shape;
     struct prs_gpu_moe_queue queue;
     struct prs_gpu_moe_watch watch;
-    uint32_t *first_done;  /* [blocks]: half tiles of the first product that are there */
-    uint32_t *second_done; /* [blocks * 2]: tiles of the second one, of each half of the rows */
+    uint32_t *first_done;  /* [blocks]: tiles of the first product that are there, by group */
+    uint32_t *second_done; /* [blocks]: and of the second, by block */
     void *activations;     /* bf16 [rows, intermediate] */
 };
 

@@ -37,12 +37,13 @@ enum perseus_status prs_gpu_moe_cut(uint32_t hidden, uint32_t intermediate, uint
         }
     }
     if (out->shape.first_tiles > PRS_GPU_MOE_TILES_MAX ||
-        out->shape.second_tiles > PRS_GPU_MOE_TILES_MAX || hosted > UINT16_MAX) {
+        out->shape.second_tiles > PRS_GPU_MOE_TILES_MAX || hosted > PRS_GPU_MOE_EXPERTS_MAX) {
         return prs_fail(
             log, PERSEUS_INVALID_ARGUMENT,
             "moe on a GPU: hidden %u, intermediate %u, %u experts: at most %d tiles of %u "
-            "columns and 65535 experts",
-            hidden, intermediate, hosted, PRS_GPU_MOE_TILES_MAX, out->columns);
+            "columns and %d experts",
+            hidden, intermediate, hosted, PRS_GPU_MOE_TILES_MAX, out->columns,
+            PRS_GPU_MOE_EXPERTS_MAX);
     }
     return PERSEUS_OK;
 }

@@ -34,6 +34,11 @@ struct prs_moe_patience {
     {
     }
 
+    /* Something came: the deadline is moved. */
+    __device__ void begin_anew()
+    {
+        deadline = prs_now_ns() + watch.timeout_ns;
+    }
     /* After a look that found nothing: whether to go on. */
     __device__ bool lasts(prs_gpu_moe_wait kind, int32_t peer, uint64_t slot, uint64_t found,
                           uint64_t expected)

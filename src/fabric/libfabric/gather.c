@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gather.c: several writes to one peer as one message, and several reads.
+ * gather.c: several writes to one peer as one message.
  *
  * Where every message costs a system call and an acknowledgement, and FI_MORE saves neither, writes
  * posted with MORE are gathered: up to the granted number of segments, each with its own local and
@@ -12,8 +12,8 @@
 #include "fabric/libfabric/internal.h"
 #include "fabric/libfabric/provider/traits.h"
 
-/* Four puts of 64 KiB. Larger ones gain nothing, and their parts would wait for each other. */
-#define PRS_LF_GATHER_BYTES (256u << 10)
+/* Larger ones gain nothing, and their parts would wait for each other. */
+#define PRS_LF_GATHER_BYTES (128u << 10)
 
 void prs_lf_gather_init(struct prs_lf_endpoint *endpoint)
 {
@@ -28,7 +28,7 @@ void prs_lf_gather_init(struct prs_lf_endpoint *endpoint)
 
 static bool is_gatherable(const struct prs_op *op)
 {
-    return (op->kind == PRS_OP_PUT || op->kind == PRS_OP_SIGNAL_SET || op->kind == PRS_OP_GET) &&
+    return (op->kind == PRS_OP_PUT || op->kind == PRS_OP_SIGNAL_SET) &&
            (op->flags & PRS_OP_FENCE) == 0 && prs_lf_op_bytes(op) > 0 &&
            prs_lf_op_bytes(op) <= PRS_LF_GATHER_BYTES;
 }
@@ -36,9 +36,7 @@ static bool is_gatherable(const struct prs_op *op)
 static bool has_room(const struct prs_lf_endpoint *endpoint, const struct prs_lf_message *message,
                      const struct prs_op *op)
 {
-    bool reads = op->kind == PRS_OP_GET;
     return message->count < endpoint->gather_max &&
-           (message->last->op.kind == PRS_OP_GET) == reads &&
            message->bytes + prs_lf_op_bytes(op) <= PRS_LF_GATHER_BYTES &&
            (message->last->op.flags & PRS_OP_IMMEDIATE) == 0;
 }

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dispatch.cuh: rows into the blocks of their hosts, by warps; and the subscriber, which turns blocks
+ * whose rows are all there into tasks.
+ */
+#ifndef PRS_CUDA_MOE_DISPATCH_CUH
+#define PRS_CUDA_MOE_DISPATCH_CUH
+
+#include "cuda/moe/copies.cuh"
+#include "cuda/moe/routing.cuh"
+
+#define PRS_GPU_MOE_WINDOW 8 /* times 32 blocks that the subscriber looks at */
+
+/* Of one CTA, in shared memory: where the rows for each PE begin in the order, and the end. */
+struct prs_moe_segments {
+    uint32_t first[PRS_GPU_MOE_PES_MAX + 1];
+    uint32_t longest;
+};
+
+PRS_MEMBER void prs_moe_find_segments(const prs_moe_half &half, const prs_moe_routing &routing,
+                                      prs_moe_segments &segments)
+{
+    const prs_gpu_moe_layer &layer = half.layer;
+    const uint32_t *mine =
+        half.mine<uint32_t>(layer.layout.counts) + (uint64_t)layer.me * layer.experts;
+    if (threadIdx.x == 0) {
+        segments.longest = 0;
+        for (uint32_t pe = 0; pe < layer.n_pes; pe++) {
+            const uint32_t first = prs_moe_first_of(layer, pe);
+            segments.first[pe] = first < layer.experts
+                                     ? routing.place[first]
+                                     : routing.place[layer.experts - 1] + mine[layer.experts - 1];
+        }
+        segments.first[layer.n_pes] = routing.place[layer.experts - 1] + mine[layer.experts - 1];
+        for (uint32_t pe = 0; pe < layer.n_pes; pe++) {
+            const uint32_t length = segments.first[pe + 1] - segments.first[pe];
+            segments.longest = length > segments.longest ? length : segments.longest;
+        }
+    }
+}
+
+/* A choice on its way to its expert. */
+struct prs_moe_parcel {
+    uint32_t pe, row, choice, token;
+    const __nv_bfloat16 *from;
+    __nv_bfloat16 *to;
+};
+
+/* Item `item` of all, which go to the PEs in turns; false: this PE has had all of its. */
+PRS_MEMBER bool prs_moe_find_parcel(const prs_moe_half &half, const prs_gpu_moe_input &input,
+                                    const prs_moe_segments &segments, uint32_t item,
+                                    prs_moe_parcel *out)
+{
+    const prs_gpu_moe_layer &layer = half.layer;
+    out->pe = (layer.me + item) % layer.n_pes;
+    const uint32_t at = segments.first[out->pe] + item / layer.n_pes;
+    if (at >= segments.first[out->pe + 1]) {
+        return false;
+    }
+    const uint64_t order = layer.order[at];
+    out->row = (uint32_t)(order >> 32);
+    out->choice = (uint32_t)order;
+    out->token = out->choice / layer.top_k;
+    out->from = (const __nv_bfloat16 *)input.x + (uint64_t)out->token * layer.products.shape.hidden;
+    out->to = half.row(out->pe, layer.layout.rows, out->row);
+    return true;
+}
+
+PRS_MEMBER void prs_moe_write_sender(const prs_moe_half &half, const prs_moe_parcel &parcel)
+{
+    half.at<uint64_t>(parcel.pe, half.layer.layout.senders)[parcel.row] =
+        (uint64_t)half.layer.me << PRS_GPU_MOE_SENDER_PE |
+        (uint64_t)parcel.token << PRS_GPU_MOE_SENDER_TOKEN |
+        (uint64_t)parcel.choice << PRS_GPU_MOE_SENDER_CHOICE;
+}
+
+/* Release, with the subscriber's acquire: what the warp wrote before its barrier is there. */
+PRS_MEMBER void prs_moe_announce(const prs_moe_half &half, const prs_moe_parcel &parcel)
+{
+    prs_add_release_sys_one(half.at<uint32_t>(parcel.pe, half.layer.layout.arrived) +
+                            parcel.row / PRS_GPU_MOE_BLOCK);
+}
+
+/* Items [0, end), by warp `worker` of `workers`, with loads and stores: for as long as all warps have
+ * nothing better to do. */
+PRS_MEMBER void prs_moe_send_first(const prs_moe_half &half, const prs_gpu_moe_input &input,
+                                   const prs_moe_segments &segments, uint32_t end, uint32_t worker,
+                                   uint32_t workers)
+{
+    const uint32_t lane = threadIdx.x & 31, n = half.layer.products.shape.hidden / 8;
+    for (uint32_t item = worker; item < end; item += workers) {
+        prs_moe_parcel parcel;
+        if (!prs_moe_find_parcel(half, input, segments, item, &parcel)) {
+            continue;
+        }
+        const uint4 *from = (const uint4 *)parcel.from;
+        uint4 *to = (uint4 *)parcel.to;
+#pragma unroll 8
+        for (uint32_t i = lane; i < n; i += 32) {
+            to[i] = from[i];
+        }
+        if (lane == 0) {
+            prs_moe_write_sender(half, parcel);
+        }
+        __syncwarp();
+        if (lane == 0) {
+            prs_moe_announce(half, parcel);
+        }
+    }
+}
+
+/* Items [first, end), by one warp of each CTA, with bulk copies. */
+PRS_MEMBER void prs_moe_send_rest(const prs_moe_half &half, const prs_gpu_moe_input &input,
+                                  const prs_moe_segments &segments, prs_moe_copies &copies,
+                                  uint32_t first, uint32_t end)
+{
+    const uint32_t lane = threadIdx.x & 31, bytes = half.layer.products.shape.hidden * 2;
+    uint32_t parity = 0;
+    for (uint32_t item = first + blockIdx.x * PRS_GPU_MOE_COPIES; item < end;
+         item += half.layer.ctas * PRS_GPU_MOE_COPIES) {
+        prs_moe_parcel parcel;
+        const bool has = lane < PRS_GPU_MOE_COPIES && item + lane < end &&
+                         prs_moe_find_parcel(half, input, segments, item + lane, &parcel);
+        if (has) {
+            prs_moe_write_sender(half, parcel);
+            prs_moe_copy_row(copies, lane, &parity, parcel.to, parcel.from, bytes);
+        }
+        __syncwarp();
+        if (has) {
+            prs_moe_announce(half, parcel);
+        }
+    }
+}
+
+/* One lane. Whether all rows of a group are there; if not, *out_block is where some are missing. */
+PRS_MEMBER bool prs_moe_is_complete(const uint32_t *arrived, prs_moe_task group,
+                                    uint32_t *out_block, uint32_t *out_here)
+{
+    for (uint32_t i = 0; i < group.group_blocks(); i++) {
+        const uint32_t here = prs_load_acquire_sys(&arrived[group.group() + i]);
+        if (here != group.rows_of(i)) {
+            *out_block = i;
+            *out_here = here;
+            return false;
+        }
+    }
+    return true;
+}
+
+/* One warp of a PE. Looks at a window of blocks, 32 at a time, and puts the tasks of groups that are
+ * complete into the queue. */
+PRS_MEMBER void prs_moe_subscribe(const prs_moe_half &half, const prs_gpu_moe_products &products,
+                                  uint32_t blocks)
+{
+    const prs_gpu_moe_layer &layer = half.layer;
+    const uint32_t *arrived = half.mine<uint32_t>(layer.layout.arrived);
+    const uint32_t lane = threadIdx.x & 31;
+    uint32_t base = 0, seen = 0; /* bit i: block base + 32 * i + lane is done with */
+    prs_moe_patience patience(products.watch);
+    while (base < blocks) {
+        bool lasts = true, found = false;
+        for (uint32_t i = 0; i < PRS_GPU_MOE_WINDOW; i++) {
+            const uint32_t block = base + 32 * i + lane;
+            if (block >= blocks || (seen >> i & 1) != 0) {
+                continue;
+            }
+            const prs_moe_task group = {layer.groups[block]};
+            uint32_t missing = 0, here = 0;
+            if (group.word == 0 || prs_moe_is_complete(arrived, group, &missing, &here)) {
+                if (group.word != 0) {
+                    const uint32_t at =
+                        prs_moe_queue_reserve(products.queue, group, products.shape.first_tiles);
+                    prs_moe_queue_put(products.queue, at, group, products.shape.first_tiles, 0, 1);
+                }
+                seen |= 1u << i;
+                found = true;
+            } else if (i == 0) {
+                lasts = patience.lasts(PRS_GPU_MOE_WAIT_ROWS, -1, block + missing, here,
+                                       group.rows_of(missing));
+            }
+        }
+        if (__any_sync(~0u, found)) {
+            patience.begin_anew();
+        }
+        if (__any_sync(~0u, !lasts)) {
+            return;
+        }
+        if (__all_sync(~0u, (seen & 1) != 0 || base + lane >= blocks)) {
+            base += 32;
+            seen >>= 1;
+        }
+    }
+}
+
+#endif
