@@ -168,8 +168,8 @@ static void close(job *opened)
     }
 }
 
-static void check_exchange(int gpus, const char *provider, enum perseus_ordering ordering,
-                           int per_node, int how)
+static int check_exchange(int gpus, const char *provider, enum perseus_ordering ordering,
+                          int per_node, int how)
 {
     job opened;
     shared *given = (shared *)pinned(sizeof *given);
@@ -212,13 +212,13 @@ static void check_exchange(int gpus, const char *provider, enum perseus_ordering
     if (failed) {
         printf("    wrong %u; %s\n", given->wrong, opened.message);
     }
-    failures += failed;
     close(&opened);
     CHECK_CUDA(cudaSetDevice(0));
     cudaFreeHost(given);
+    return failed;
 }
 
-static void check_errors()
+static int check_errors()
 {
     job opened;
     int *status = (int *)pinned(64);
@@ -236,31 +236,32 @@ static void check_errors()
         status[0] == PERSEUS_INVALID_ARGUMENT && status[1] == 0 && status[2] == 0 && status[3] == 0;
     printf("  a malformed descriptor ends its peer only: %s (%d %d %d %d)\n",
            ended ? "ok" : "FAILED", status[0], status[1], status[2], status[3]);
-    failures += !told + !ended;
     close(&opened);
     cudaFreeHost(status);
+    return !told + !ended;
 }
 
-void check_device(int gpus, bool short_one)
+int check_device(int gpus, bool short_one)
 {
+    int failures = 0;
     printf("Checks: %d PEs, %d rounds, payload checked the moment its signal is seen\n", pes,
            rounds);
     for (int used = 1; used <= gpus; used++) {
         for (int how = 0; how < HOWS; how++) {
-            check_exchange(used, "batch", PERSEUS_ORDERING_NIC_FENCE, 0, how);
+            failures += check_exchange(used, "batch", PERSEUS_ORDERING_NIC_FENCE, 0, how);
             if (short_one) {
                 continue;
             }
             for (enum perseus_ordering mode :
                  {PERSEUS_ORDERING_DRAIN, PERSEUS_ORDERING_DRAIN_PEER, PERSEUS_ORDERING_DEFERRED,
                   PERSEUS_ORDERING_COUNTED}) {
-                check_exchange(used, "batch", mode, 0, how);
+                failures += check_exchange(used, "batch", mode, 0, how);
             }
-            check_exchange(used, "stream", PERSEUS_ORDERING_FIFO, 0, how);
+            failures += check_exchange(used, "stream", PERSEUS_ORDERING_FIFO, 0, how);
             if (how != GROUP) {
-                check_exchange(used, "batch", PERSEUS_ORDERING_AUTO, pes, how);
+                failures += check_exchange(used, "batch", PERSEUS_ORDERING_AUTO, pes, how);
             }
         }
     }
-    check_errors();
+    return failures + check_errors();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu.cuh: what the GPU benchmarks share. A failure is counted, printed, and the program's exit code. */
+/* gpu.cuh: what the GPU benchmarks share. */
 #ifndef BENCH_GPU_GPU_CUH
 #define BENCH_GPU_GPU_CUH
 
@@ -8,8 +8,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-
-extern int failures;
 
 #define CHECK_CUDA(call)                                                  \
     do {                                                                  \
@@ -64,10 +62,9 @@ static inline void wait_for(cudaStream_t stream)
     CHECK_CUDA(error);
 }
 
+/* What only scripts/gpu/put-signal runs; bench.h has the others. */
 void bench_copies(int gpus);
-void check_device(int gpus, bool short_one);
 void bench_proxy();
-void bench_ring();
-void bench_put_signal(int gpus);
+int check_device(int gpus, bool short_one); /* how many failed */
 
 #endif

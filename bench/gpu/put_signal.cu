@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "bench.h"
 #include "gpu.cuh"
 
 static const int pes = 8, transfers = 96, senders = 32, receivers_each = 4, rounds = 30, warm = 5;
@@ -343,7 +344,6 @@ static result take_result(const job *job, const plan &plan)
     result.submit_us = median_us(plan.submitted);
     result.seen_us = median_us(plan.all_seen);
     perseus_device_stats(job->device[0], PERSEUS_ALL_PES, &result.stats);
-    failures += result.failed;
     return result;
 }
 
@@ -370,47 +370,86 @@ static result run(int gpus, const char *provider, enum perseus_ordering ordering
     return result;
 }
 
-void bench_put_signal(int gpus)
+struct kind {
+    const char *name;
+    int protocol;
+    bool vector;
+    enum perseus_ordering ordering;
+    const char *provider;
+};
+
+static const struct kind kinds[] = {
+    {"put-only", PUT_ONLY, false, PERSEUS_ORDERING_NIC_FENCE, "batch"},
+    {"coupled", COUPLED, false, PERSEUS_ORDERING_DRAIN, "batch"},
+    {"coupled", COUPLED, false, PERSEUS_ORDERING_DRAIN_PEER, "batch"},
+    {"coupled", COUPLED, false, PERSEUS_ORDERING_DEFERRED, "batch"},
+    {"coupled", COUPLED, false, PERSEUS_ORDERING_NIC_FENCE, "batch"},
+    {"coupled", COUPLED, false, PERSEUS_ORDERING_COUNTED, "batch"},
+    {"coupled", COUPLED, false, PERSEUS_ORDERING_FIFO, "stream"},
+    {"decoupled", DECOUPLED, false, PERSEUS_ORDERING_DRAIN, "batch"},
+    {"decoupled", DECOUPLED, false, PERSEUS_ORDERING_DEFERRED, "batch"},
+    {"decoupled", DECOUPLED, false, PERSEUS_ORDERING_NIC_FENCE, "batch"},
+    {"decoupled", DECOUPLED, false, PERSEUS_ORDERING_COUNTED, "batch"},
+    {"decoupled", DECOUPLED, false, PERSEUS_ORDERING_FIFO, "stream"},
+    {"vector", DECOUPLED, true, PERSEUS_ORDERING_DRAIN, "batch"},
+    {"vector", DECOUPLED, true, PERSEUS_ORDERING_DEFERRED, "batch"},
+    {"vector", DECOUPLED, true, PERSEUS_ORDERING_NIC_FENCE, "batch"},
+    {"vector", DECOUPLED, true, PERSEUS_ORDERING_COUNTED, "batch"},
+    {"vector", DECOUPLED, true, PERSEUS_ORDERING_FIFO, "stream"},
+};
+
+static void print_row(const bench_put_signal_row &row)
 {
-    static const struct {
-        const char *name;
-        int protocol;
-        bool vector;
-        enum perseus_ordering ordering;
-        const char *provider;
-    } rows[] = {
-        {"put-only", PUT_ONLY, false, PERSEUS_ORDERING_NIC_FENCE, "batch"},
-        {"coupled", COUPLED, false, PERSEUS_ORDERING_DRAIN, "batch"},
-        {"coupled", COUPLED, false, PERSEUS_ORDERING_DRAIN_PEER, "batch"},
-        {"coupled", COUPLED, false, PERSEUS_ORDERING_DEFERRED, "batch"},
-        {"coupled", COUPLED, false, PERSEUS_ORDERING_NIC_FENCE, "batch"},
-        {"coupled", COUPLED, false, PERSEUS_ORDERING_COUNTED, "batch"},
-        {"coupled", COUPLED, false, PERSEUS_ORDERING_FIFO, "stream"},
-        {"decoupled", DECOUPLED, false, PERSEUS_ORDERING_DRAIN, "batch"},
-        {"decoupled", DECOUPLED, false, PERSEUS_ORDERING_NIC_FENCE, "batch"},
-        {"decoupled", DECOUPLED, false, PERSEUS_ORDERING_FIFO, "stream"},
-        {"vector", DECOUPLED, true, PERSEUS_ORDERING_DRAIN, "batch"},
-        {"vector", DECOUPLED, true, PERSEUS_ORDERING_NIC_FENCE, "batch"},
-        {"vector", DECOUPLED, true, PERSEUS_ORDERING_FIFO, "stream"},
-    };
-    for (uint32_t bytes : {4096u, 16384u, 65536u}) {
+    printf("%-10s %-10s %-7s %9.1f %8.0f%% %9.1f %9.1f %9.1f %7llu %6llu %8llu%s\n", row.protocol,
+           perseus_ordering_name(row.ordering), row.provider, row.us, 100 * row.share, row.fence_us,
+           row.seen_us, row.submit_us, (unsigned long long)row.fences,
+           (unsigned long long)row.drains, (unsigned long long)row.messages,
+           row.failed ? "  FAILED" : "");
+}
+
+static bench_put_signal_row measure(int gpus, const struct kind &kind, uint32_t bytes,
+                                    double *ceiling)
+{
+    const result one = run(gpus, kind.provider, kind.ordering, kind.protocol, kind.vector, bytes);
+    const uint64_t all = rounds + warm;
+    *ceiling = kind.protocol == PUT_ONLY ? one.us : *ceiling;
+    bench_put_signal_row row = {};
+    row.protocol = kind.name;
+    row.provider = kind.provider;
+    row.ordering = kind.ordering;
+    row.bytes = bytes;
+    row.gpus = gpus;
+    row.us = one.us;
+    row.share = *ceiling / one.us;
+    row.seen_us = one.seen_us;
+    row.submit_us = one.submit_us;
+    row.fence_us = (double)one.stats.drain_ns / 1e3 / (double)all;
+    row.fences = one.stats.fences / all;
+    row.drains = one.stats.drains / all;
+    row.messages = one.stats.signal_messages / all;
+    row.failed = one.failed;
+    return row;
+}
+
+bool bench_put_signal(int gpus, const uint32_t *bytes, int n, bench_put_signal_fn each,
+                      void *context)
+{
+    bool failed = false;
+    for (int i = 0; i < n; i++) {
         printf("\n%d transfers of %u KiB from PE 0 to 7 PEs on %s, %d sending CTAs, medians of %d "
-               "rounds\n\n%-10s %-10s %-7s %9s %9s %9s %9s %7s %6s %8s\n",
-               transfers, bytes / 1024, gpus == 1 ? "the same GPU" : "the other GPU", senders,
-               rounds, "protocol", "ordering", "copies", "us", "share", "seen us", "submit us",
-               "fences", "drains", "messages");
+               "rounds\n\n%-10s %-10s %-7s %9s %9s %9s %9s %9s %7s %6s %8s\n",
+               transfers, bytes[i] / 1024, gpus == 1 ? "the same GPU" : "the other GPU", senders,
+               rounds, "protocol", "ordering", "copies", "us", "share", "fence us", "seen us",
+               "submit us", "fences", "drains", "messages");
         double ceiling = 0;
-        for (const auto &row : rows) {
-            result one = run(gpus, row.provider, row.ordering, row.protocol, row.vector, bytes);
-            ceiling = row.protocol == PUT_ONLY ? one.us : ceiling;
-            const uint64_t all = rounds + warm;
-            printf("%-10s %-10s %-7s %9.1f %8.0f%% %9.1f %9.1f %7llu %6llu %8llu%s\n", row.name,
-                   perseus_ordering_name(row.ordering), row.provider, one.us,
-                   100 * ceiling / one.us, one.seen_us, one.submit_us,
-                   (unsigned long long)(one.stats.fences / all),
-                   (unsigned long long)(one.stats.drains / all),
-                   (unsigned long long)(one.stats.signal_messages / all),
-                   one.failed ? "  FAILED" : "");
+        for (const struct kind &kind : kinds) {
+            const bench_put_signal_row row = measure(gpus, kind, bytes[i], &ceiling);
+            print_row(row);
+            failed |= row.failed;
+            if (each != nullptr) {
+                each(context, &row);
+            }
         }
     }
+    return !failed;
 }

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "bench.h"
 #include "gpu.cuh"
 
 extern "C" {
@@ -83,7 +84,7 @@ static consumed consume(prs_ring *ring, uint32_t producers, uint64_t count, uint
     return result;
 }
 
-static void measure(int scope, uint32_t blocks, uint64_t count)
+static bench_ring_row measure(int scope, uint32_t blocks, uint64_t count)
 {
     const uint32_t slots = 4096;
     unsigned char *shared = (unsigned char *)pinned(prs_ring_bytes(slots) + 4096);
@@ -109,19 +110,20 @@ static void measure(int scope, uint32_t blocks, uint64_t count)
     const uint64_t took = now_ns() - start;
     CHECK_CUDA(cudaDeviceSynchronize());
     CHECK_CUDA(cudaMemcpy(host_cycles, cycles, sizeof host_cycles, cudaMemcpyDeviceToHost));
-    printf("%-10s %5u %10.1f %8llu %7llu\n", scope_names[scope], blocks,
-           1e3 * (double)(count * blocks) / (double)took, (unsigned long long)host_cycles[0],
-           (unsigned long long)result.wrong);
+    const bench_ring_row row = {scope_names[scope], blocks,
+                                1e9 * (double)(count * blocks) / (double)took, host_cycles[0],
+                                result.wrong};
     cudaFree(ring.producers);
     cudaFree(pe.heap);
     cudaFree(pe.fault_taken);
     cudaFree(cycles);
     cudaFreeHost(shared);
-    failures += result.wrong != 0;
+    return row;
 }
 
-void bench_ring()
+bool bench_ring(bench_ring_fn each, void *context)
 {
+    bool is_right = true;
     printf(
         "\nDevice ring: 4096 slots, put_signal with a system fence, every descriptor checked by a "
         "CPU thread\n\n%-10s %5s %10s %8s %7s\n",
@@ -129,7 +131,23 @@ void bench_ring()
     measure(WARP, 1, 10000); /* warm-up */
     for (int scope = 0; scope < SCOPES; scope++) {
         for (uint32_t blocks : {1u, 8u, 32u, 132u}) {
-            measure(scope, blocks, blocks == 1 ? 320000 : 3200000 / blocks * 32 / 32);
+            const bench_ring_row row =
+                measure(scope, blocks, blocks == 1 ? 320000 : 3200000 / blocks / 32 * 32);
+            printf("%-10s %5u %10.1f %8llu %7llu\n", row.scope, row.ctas, row.rate / 1e6,
+                   (unsigned long long)row.cycles, (unsigned long long)row.wrong);
+            is_right = is_right && row.wrong == 0;
+            if (each != nullptr) {
+                each(context, &row);
+            }
         }
     }
+    return is_right;
+}
+
+int bench_gpus(const char **out_why)
+{
+    int gpus = 0;
+    cudaError_t error = cudaGetDeviceCount(&gpus);
+    *out_why = error != cudaSuccess ? cudaGetErrorString(error) : "there is none";
+    return error == cudaSuccess ? gpus : 0;
 }

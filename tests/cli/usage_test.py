@@ -59,6 +59,16 @@ class UsageTest(ProgramTest):
             with self.subTest(words=words):
                 self.assertIn(named, self.fails(2, "bench", *words).stderr)
 
+    def test_kernels_as_producers(self):
+        """Whatever is missing here, a GPU or the compiler for it, the command says so and what to do."""
+        hidden = {"CUDA_VISIBLE_DEVICES": ""}
+        for command in (["put-signal", "--fabric", "cudadma"], ["ring"]):
+            done = self.fails(1, "bench", *command, "--device", "cuda", env=hidden)
+            self.assertRegex(done.stderr, "nvidia-smi|nvcc")
+            if "nvcc" not in done.stderr:
+                self.assertIn("--json", self.ok("bench", *command, "--device=cuda", "--help").stdout)
+                self.assertIn("rocm", self.fails(2, "bench", *command, "--device", "rocm").stderr)
+
     def test_manual_and_help_name_the_same_options(self):
         with open(f"{SOURCE}/man/perseus.1", encoding="utf-8") as file:
             manual = re.sub(r"\\f.", "", file.read().replace("\\-", "-"))

@@ -46,6 +46,14 @@ static const struct row rows[] = {
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
+/* With --device these hand over to another one. */
+static const struct {
+    const char *function, *device_function;
+} devices[] = {
+    {"prs_tool_bench_put_signal", "prs_tool_bench_put_signal_cuda"},
+    {"prs_tool_bench_ring", "prs_tool_bench_ring_cuda"},
+};
+
 static bool is_in_group(const struct row *row, const char *group)
 {
     return group == NULL || (row->group != NULL && strcmp(row->group, group) == 0);
@@ -100,6 +108,30 @@ static void trim_rxm(void)
     setenv("FI_OFI_RXM_MSG_RX_SIZE", "16", 0);
 }
 
+/* Whether the command's options ask for kernels; the module says what else there may be. */
+static bool wants_device(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--device") == 0 || strncmp(argv[i], "--device=", 9) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int hand_over(const struct row *row, int argc, char **argv)
+{
+    if (row->run != NULL) {
+        return row->run(argc, argv);
+    }
+    for (size_t i = 0; i < sizeof devices / sizeof devices[0] && wants_device(argc, argv); i++) {
+        if (strcmp(devices[i].function, row->function) == 0) {
+            return prs_module_run("cuda", devices[i].device_function, argc, argv);
+        }
+    }
+    return prs_module_run(row->module, row->function, argc, argv);
+}
+
 static int run(int argc, char **argv)
 {
     trim_rxm();
@@ -123,8 +155,7 @@ static int run(int argc, char **argv)
                 group != NULL ? group : "", group != NULL ? " " : "", argv[at]);
         return PRS_EXIT_USAGE;
     }
-    return row->run != NULL ? row->run(argc - at, argv + at)
-                            : prs_module_run(row->module, row->function, argc - at, argv + at);
+    return hand_over(row, argc - at, argv + at);
 }
 
 /* With it a file that grows beyond `ulimit -f` is an error of the write, which says so. A handler, as

@@ -35,8 +35,11 @@ int prs_module_run(const char *module, const char *function, int argc, char **ar
     char path[PATH_BYTES];
     if (!find(module, path)) {
         fprintf(stderr,
-                "perseus: this command's module, commands/%s.so, is not beside the program\n",
-                module);
+                "perseus: this command's module, commands/%s.so, is not beside the program%s\n",
+                module,
+                strcmp(module, "cuda") == 0
+                    ? "; it is built where nvcc is (install NVIDIA's CUDA toolkit, build again)"
+                    : "");
         return PRS_EXIT_FAILED;
     }
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* for good: it may have threads */

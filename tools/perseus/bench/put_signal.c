@@ -165,7 +165,8 @@ int prs_tool_bench_put_signal(int argc, char **argv)
         .summary =
             "Starts its own PEs on this machine and measures what share of the put-only rate\n"
             "every signaling protocol leaves under every ordering mode that the fabric can\n"
-            "keep. docs/benchmarks.md defines each number.",
+            "keep. docs/benchmarks.md defines each number. With --device cuda kernels are the\n"
+            "producers, and other options count: --device cuda --help.",
         .options = options,
         .n_options = sizeof options / sizeof *options,
         .check = check,
