@@ -145,35 +145,39 @@ PRS_DEVICE void prs_device_signal_direct(const perseus_device_pe &pe, unsigned c
 PRS_DEVICE perseus_status perseus_put_nbi(const perseus_device_pe &pe, void *dst, const void *src,
                                           uint64_t bytes, int target)
 {
-    prs_desc_slot filled = {};
-    perseus_status status = prs_device_fill_put(pe, dst, src, bytes, target, &filled.desc);
-    if (status != PERSEUS_OK || bytes == 0) {
-        return status;
-    }
+    const auto make = [&](prs_desc *desc) {
+        return prs_device_fill_put(pe, dst, src, bytes, target, desc);
+    };
     unsigned char *heap = prs_device_direct(pe, target);
-    if (heap != nullptr) {
+    if (heap == nullptr && bytes > 0) {
+        return prs_device_send(pe, true, make);
+    }
+    prs_desc unused = {};
+    const perseus_status status = make(&unused);
+    if (status == PERSEUS_OK && bytes > 0) {
         prs_device_copy(heap + ((unsigned char *)dst - pe.heap), (const unsigned char *)src, bytes,
                         0, 1);
-        return PERSEUS_OK;
     }
-    return prs_device_push(pe, filled, true);
+    return status;
 }
 
 PRS_DEVICE perseus_status perseus_signal_op_nbi(const perseus_device_pe &pe, uint64_t *signal,
                                                 uint64_t value, enum perseus_signal_op op,
                                                 int target)
 {
-    prs_desc_slot filled = {};
-    perseus_status status = prs_device_fill_signal(pe, signal, value, op, target, &filled.desc);
-    if (status != PERSEUS_OK) {
-        return status;
-    }
+    const auto make = [&](prs_desc *desc) {
+        return prs_device_fill_signal(pe, signal, value, op, target, desc);
+    };
     unsigned char *heap = prs_device_direct(pe, target);
-    if (heap != nullptr) {
-        prs_device_signal_direct(pe, heap, signal, value, op);
-        return PERSEUS_OK;
+    if (heap == nullptr) {
+        return prs_device_send(pe, false, make);
     }
-    return prs_device_push(pe, filled, false);
+    prs_desc unused = {};
+    const perseus_status status = make(&unused);
+    if (status == PERSEUS_OK) {
+        prs_device_signal_direct(pe, heap, signal, value, op);
+    }
+    return status;
 }
 
 PRS_DEVICE perseus_status perseus_put_signal_nbi(const perseus_device_pe &pe, void *dst,
@@ -181,26 +185,26 @@ PRS_DEVICE perseus_status perseus_put_signal_nbi(const perseus_device_pe &pe, vo
                                                  uint64_t value, enum perseus_signal_op op,
                                                  int target)
 {
-    prs_desc_slot filled = {};
-    perseus_status status = PERSEUS_OK;
     if (bytes == 0) {
         return perseus_signal_op_nbi(pe, signal, value, op, target);
     }
-    status = prs_device_fill_put(pe, dst, src, bytes, target, &filled.desc);
-    if (status == PERSEUS_OK) {
-        status = prs_device_fill_signal(pe, signal, value, op, target, &filled.desc);
-    }
-    if (status != PERSEUS_OK) {
-        return status;
-    }
+    const auto make = [&](prs_desc *desc) {
+        const perseus_status status = prs_device_fill_put(pe, dst, src, bytes, target, desc);
+        return status == PERSEUS_OK ? prs_device_fill_signal(pe, signal, value, op, target, desc)
+                                    : status;
+    };
     unsigned char *heap = prs_device_direct(pe, target);
-    if (heap != nullptr) {
+    if (heap == nullptr) {
+        return prs_device_send(pe, true, make);
+    }
+    prs_desc unused = {};
+    const perseus_status status = make(&unused);
+    if (status == PERSEUS_OK) {
         prs_device_copy(heap + ((unsigned char *)dst - pe.heap), (const unsigned char *)src, bytes,
                         0, 1);
         prs_device_signal_direct(pe, heap, signal, value, op);
-        return PERSEUS_OK;
     }
-    return prs_device_push(pe, filled, true);
+    return status;
 }
 
 /* Orders this thread's puts and signals, and those it was synchronized with, to every PE. */
@@ -312,61 +316,70 @@ PRS_DEVICE perseus_status perseus_signal_wait_until(const perseus_device_pe &pe,
 
 /* ---- signal groups ---- */
 
-/* Every member's signal, behind one fence; neighbours go as one vector. */
+/* The descriptor `part` of a round: the fence, a signal, a vector, or values of one. */
+PRS_DEVICE void prs_device_group_fill(const perseus_device_group *group, uint32_t part,
+                                      const uint64_t *values, prs_desc_slot *filled)
+{
+    const perseus_device_part where = group->parts[part];
+    if (where.member == PERSEUS_DEVICE_PART_FENCE) {
+        *filled = prs_device_order_desc(PRS_DESC_FENCE, PRS_DESC_NO_TICKET);
+        return;
+    }
+    if (where.first > 0) {
+        prs_desc_take_values(filled, values + where.member + where.first - 1, where.n);
+        return;
+    }
+    const perseus_device_member member = group->members[where.member];
+    filled->desc.kind = where.n == 1 ? PRS_DESC_SIGNAL : PRS_DESC_SIGNAL_VECTOR;
+    filled->desc.sub = (uint8_t)group->op;
+    filled->desc.peer = member.target;
+    filled->desc.ticket = PRS_DESC_NO_TICKET;
+    filled->desc.remote = member.signal;
+    filled->desc.bytes = where.n * sizeof(uint64_t);
+    filled->desc.value = values[where.member];
+}
+
+/* Every member's signal, behind one fence, in as few pieces as the ring takes. */
 PRS_DEVICE perseus_status prs_device_group_lead(const perseus_device_pe &pe,
-                                                perseus_device_group *group, uint32_t parity)
+                                                perseus_device_group *group, uint32_t parity,
+                                                uint32_t lane, uint32_t lanes)
 {
     const uint64_t *values = group->values + (uint64_t)parity * group->n;
-    const perseus_device_member *members = group->members;
-    perseus_status status =
-        prs_device_push(pe, prs_device_order_desc(PRS_DESC_FENCE, PRS_DESC_NO_TICKET), false);
-    for (uint32_t at = 0; at < group->n && status == PERSEUS_OK;) {
-        uint32_t n = 1;
-        while (at + n < group->n && members[at + n].is_next) {
-            n++;
-        }
-        const perseus_device_member member = members[at];
-        const uint64_t *run = values + at;
-        const uint8_t op = (uint8_t)group->op;
-        const uint32_t parts = n == 1 ? 0 : (n + PRS_DESC_VALUES_MAX - 1) / PRS_DESC_VALUES_MAX;
-        status = prs_device_push_many(
-            pe, 1 + parts, [member, run, n, op](uint32_t i, prs_desc_slot &filled) {
-                if (i > 0) {
-                    const uint32_t done = (i - 1) * PRS_DESC_VALUES_MAX;
-                    prs_desc_take_values(&filled, run + done, n - done);
-                    return;
-                }
-                filled.desc.kind = n == 1 ? PRS_DESC_SIGNAL : PRS_DESC_SIGNAL_VECTOR;
-                filled.desc.sub = op;
-                filled.desc.peer = member.target;
-                filled.desc.ticket = PRS_DESC_NO_TICKET;
-                filled.desc.remote = member.signal;
-                filled.desc.bytes = n * sizeof(uint64_t);
-                filled.desc.value = run[0];
-            });
-        at += n;
+    perseus_status status = PERSEUS_OK;
+    for (uint32_t from = 0; from < group->n_parts && status == PERSEUS_OK;) {
+        const uint32_t end = group->parts[from].piece_end;
+        status = prs_device_push_many(pe, end - from, lane, lanes,
+                                      [group, from, values](uint32_t i, prs_desc_slot &filled) {
+                                          prs_device_group_fill(group, from + i, values, &filled);
+                                      });
+        from = end;
     }
     return status;
 }
 
-/* A member's arrival, behind its puts, by one thread. The last one of the round leads; all others
- * return at once. AGAIN: the member is two rounds ahead of what was signaled, nothing happened.
- *
- * Acquire and release at gpu scope on the round's counter: the leader has every member's value, and
- * its fence claims its place in the ring behind every member's puts. */
-PRS_DEVICE perseus_status prs_device_group_arrive(const perseus_device_pe &pe,
-                                                  perseus_device_group *group, uint32_t member,
-                                                  uint64_t value)
+/* The member's value, and whether it was the round's last. Acquire and release at gpu scope on the
+ * round's counter: the leader has every member's value, and its fence claims its place in the ring
+ * behind every member's puts. */
+PRS_DEVICE bool prs_device_group_count(perseus_device_group *group, uint32_t member, uint64_t value,
+                                       uint32_t round)
 {
-    const uint32_t round = group->rounds[member], parity = round & 1;
+    const uint32_t parity = round & 1;
     group->values[(uint64_t)parity * group->n + member] = value;
     group->rounds[member] = round + 1;
     if (prs_add_acq_rel_gpu(&group->arrived[parity], 1) + 1 != group->n) {
-        return PERSEUS_OK;
+        return false;
     }
     group->arrived[parity] = 0; /* handed on by the release of signaled */
+    return true;
+}
+
+/* The leader of the round before is done. */
+PRS_DEVICE perseus_status prs_device_group_await(const perseus_device_pe &pe,
+                                                 const perseus_device_group *group, uint32_t member,
+                                                 uint32_t round)
+{
     const uint64_t deadline = prs_now_ns() + pe.timeout_ms * PRS_NS_PER_MS;
-    while (prs_load_relaxed_gpu(&group->signaled) != round) { /* the leader of the round before */
+    while (prs_load_relaxed_gpu(&group->signaled) != round) {
         if (prs_now_ns() >= deadline) {
             prs_device_report(pe, PERSEUS_DEVICE_FAULT_GROUP, -1, member,
                               prs_load_relaxed_gpu(&group->signaled), round);
@@ -374,17 +387,45 @@ PRS_DEVICE perseus_status prs_device_group_arrive(const perseus_device_pe &pe,
         }
         prs_pause(PRS_ROOM_PAUSE_NS);
     }
-    prs_fence_gpu(); /* acquire, with the release below: its descriptors come before ours */
-    perseus_status status = prs_device_group_lead(pe, group, parity);
-    prs_store_release_gpu(&group->signaled, round + 1);
-    return status;
+    prs_fence_gpu(); /* acquire, with the release of signaled: its descriptors come before ours */
+    return PERSEUS_OK;
+}
+
+/* A member's arrival, behind its puts, by a thread or by a warp. The last one of the round leads; all
+ * others return at once. */
+PRS_DEVICE perseus_status prs_device_group_arrive(const perseus_device_pe &pe,
+                                                  perseus_device_group *group, uint32_t member,
+                                                  uint64_t value, uint32_t lane, uint32_t lanes)
+{
+    uint64_t is_last = 0, status = PERSEUS_OK, round = 0;
+    if (lane == 0) {
+        round = group->rounds[member];
+        is_last = prs_device_group_count(group, member, value, (uint32_t)round);
+        status = is_last ? prs_device_group_await(pe, group, member, (uint32_t)round) : PERSEUS_OK;
+    }
+    if (prs_device_share(is_last, lanes) == 0) {
+        return PERSEUS_OK;
+    }
+    status = prs_device_share(status, lanes);
+    round = prs_device_share(round, lanes);
+    if (status != PERSEUS_OK) {
+        return (perseus_status)status;
+    }
+    if (lane != 0) {
+        prs_fence_gpu(); /* acquire, as the first lane's: the members' values */
+    }
+    status = prs_device_group_lead(pe, group, (uint32_t)round & 1, lane, lanes);
+    prs_device_share(status, lanes); /* all lanes have read the values and stored what they made */
+    if (lane == 0) {
+        prs_store_release_gpu(&group->signaled, (uint32_t)round + 1);
+    }
+    return (perseus_status)status;
 }
 
 PRS_DEVICE bool prs_device_group_is_ahead(const perseus_device_group *group, uint32_t member)
 {
-    bool is_ahead = group->rounds[member] - prs_load_relaxed_gpu(&group->signaled) >= 2;
-    prs_fence_gpu(); /* acquire: with the release of signaled, which freed this parity */
-    return is_ahead;
+    /* Acquire: with the release of signaled, which freed this parity. */
+    return group->rounds[member] - prs_load_acquire_gpu(&group->signaled) >= 2;
 }
 
 /* One put of `member`, then its arrival with the signal value of this round; bytes may be 0. One
@@ -399,7 +440,7 @@ PRS_DEVICE perseus_status perseus_signal_group_put(const perseus_device_pe &pe,
     }
     perseus_status status =
         perseus_put_nbi(pe, dst, src, bytes, (int)group->members[member].target);
-    return status == PERSEUS_OK ? prs_device_group_arrive(pe, group, member, value) : status;
+    return status == PERSEUS_OK ? prs_device_group_arrive(pe, group, member, value, 0, 1) : status;
 }
 
 #ifdef __CUDACC__

@@ -39,32 +39,86 @@ static enum perseus_status check(const struct prs_gpu_side *side,
                                "aligned word of the heap");
 }
 
+/* ---- the descriptors of a round ---- */
+
+struct parts {
+    struct perseus_device_part *part;
+    uint32_t n, piece, piece_max; /* the piece at hand begins at `piece` */
+};
+
+/* A fence, a signal, or a vector with its values, which must lie in one piece. */
+static void add(struct parts *parts, uint32_t member, uint32_t n)
+{
+    uint32_t values = n > 1 ? (n + PRS_DESC_VALUES_MAX - 1) / PRS_DESC_VALUES_MAX : 0;
+    if (parts->n + 1 + values - parts->piece > parts->piece_max) {
+        parts->piece = parts->n;
+    }
+    parts->part[parts->n++] = (struct perseus_device_part){.member = member, .n = n};
+    for (uint32_t i = 0; i < values; i++) {
+        uint32_t done = i * PRS_DESC_VALUES_MAX;
+        parts->part[parts->n++] =
+            (struct perseus_device_part){.member = member, .first = 1 + done, .n = n - done};
+    }
+    for (uint32_t i = parts->piece; i < parts->n; i++) {
+        parts->part[i].piece_end = parts->n;
+    }
+}
+
+static uint32_t describe(const struct place *places, const struct perseus_device_group_attr *attr,
+                         uint64_t vector_max, uint32_t slots, struct perseus_device_part *out)
+{
+    struct parts parts = {.part = out, .piece_max = slots / 2};
+    add(&parts, PERSEUS_DEVICE_PART_FENCE, 0);
+    for (uint32_t at = 0; at < attr->n_members;) {
+        uint32_t n = 1;
+        while (attr->vector && attr->op == PERSEUS_SIGNAL_SET && at + n < attr->n_members &&
+               n < vector_max && places[at + n].target == places[at].target &&
+               places[at + n].signal == places[at].signal + n * sizeof(uint64_t)) {
+            n++;
+        }
+        add(&parts, at, n);
+        at += n;
+    }
+    return parts.n;
+}
+
+/* ---- in the GPU's memory ---- */
+
+/* Where the arrays of a group of `n` lie behind it. */
+struct layout {
+    size_t values, members, parts, rounds, bytes;
+};
+
+static struct layout lay_out(uint32_t n)
+{
+    struct layout at = {.values = sizeof(struct perseus_device_group)};
+    at.members = at.values + 2 * n * sizeof(uint64_t);
+    at.parts = at.members + n * sizeof(struct perseus_device_member);
+    at.rounds = at.parts + (1 + 2 * (size_t)n) * sizeof(struct perseus_device_part);
+    at.bytes = at.rounds + n * sizeof(uint32_t);
+    return at;
+}
+
 /* The group as the GPU will see it, at `memory`; *image is a copy of it here. */
-static void draw(unsigned char *image, unsigned char *memory, const struct place *places,
-                 const struct perseus_device_group_attr *attr, uint64_t heap_offset,
+static void draw(const struct prs_gpu_side *side, unsigned char *image, unsigned char *memory,
+                 const struct place *places, const struct perseus_device_group_attr *attr,
                  uint64_t vector_max)
 {
     struct perseus_device_group *group = (struct perseus_device_group *)(void *)image;
-    uint32_t n = attr->n_members;
-    size_t values_at = sizeof *group, members_at = values_at + 2 * n * sizeof(uint64_t);
-    size_t rounds_at = members_at + n * sizeof(struct perseus_device_member);
-    struct perseus_device_member *members = (void *)(image + members_at);
-    uint64_t run = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        bool is_next = attr->vector && attr->op == PERSEUS_SIGNAL_SET && i > 0 &&
-                       places[i].target == places[i - 1].target &&
-                       places[i].signal == places[i - 1].signal + sizeof(uint64_t) &&
-                       run < vector_max;
-        run = is_next ? run + 1 : 1;
-        members[i] = (struct perseus_device_member){.target = places[i].target,
-                                                    .is_next = is_next,
-                                                    .signal = heap_offset + places[i].signal};
+    struct layout at = lay_out(attr->n_members);
+    struct perseus_device_member *members = (void *)(image + at.members);
+    for (uint32_t i = 0; i < attr->n_members; i++) {
+        members[i] = (struct perseus_device_member){
+            .target = places[i].target, .signal = side->config.heap_offset + places[i].signal};
     }
-    *group = (struct perseus_device_group){.n = n,
+    *group = (struct perseus_device_group){.n = attr->n_members,
                                            .op = attr->op,
-                                           .rounds = (void *)(memory + rounds_at),
-                                           .values = (void *)(memory + values_at),
-                                           .members = (void *)(memory + members_at)};
+                                           .rounds = (void *)(memory + at.rounds),
+                                           .values = (void *)(memory + at.values),
+                                           .members = (void *)(memory + at.members),
+                                           .parts = (void *)(memory + at.parts)};
+    group->n_parts =
+        describe(places, attr, vector_max, side->config.slots, (void *)(image + at.parts));
 }
 
 static enum perseus_status keep(struct prs_gpu_side *side, size_t bytes, void **out)
@@ -106,18 +160,16 @@ enum perseus_status prs_gpu_group_create(struct prs_gpu_side *side,
     if (status != PERSEUS_OK) {
         return status;
     }
-    uint32_t n = attr->n_members, ring_max = side->config.slots / 2 * PRS_DESC_VALUES_MAX;
-    size_t bytes =
-        sizeof(struct perseus_device_group) +
-        n * (2 * sizeof(uint64_t) + sizeof(struct perseus_device_member) + sizeof(uint32_t));
+    /* A vector and its values are one piece, of at most half the ring. */
+    uint32_t n = attr->n_members, ring_max = (side->config.slots / 2 - 1) * PRS_DESC_VALUES_MAX;
+    size_t bytes = lay_out(n).bytes;
     struct place *places = calloc(n, sizeof *places);
     unsigned char *image = calloc(1, bytes);
     void *memory = NULL;
     status = places != NULL && image != NULL ? keep(side, bytes, &memory) : PERSEUS_OUT_OF_MEMORY;
     if (status == PERSEUS_OK) {
         sort(attr, places);
-        draw(image, memory, places, attr, side->config.heap_offset,
-             vector_max < ring_max ? vector_max : ring_max);
+        draw(side, image, memory, places, attr, vector_max < ring_max ? vector_max : ring_max);
         status = prs_gpu_side_copy(side, memory, image, bytes);
     }
     for (uint32_t i = 0; i < n && status == PERSEUS_OK; i++) {

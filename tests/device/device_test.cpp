@@ -10,6 +10,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -185,13 +186,13 @@ static void pes_of_one_node_store_directly(void **)
 
 /* ---- groups ---- */
 
-static void group_member(const perseus_device_pe &pe, perseus_device_group *group, uint32_t member,
-                         uint32_t number, bool *ok)
+static void group_member(const perseus_device_pe &pe, perseus_device_group *group, uint32_t members,
+                         uint32_t member, uint32_t number, bool *ok)
 {
     *ok = true;
     for (uint64_t round = 1; round <= rounds && *ok; round++) {
         /* by round: what is under way must stay */
-        uint64_t *source = source_of(pe, 0) + (round % 4 * 8 + member) * words;
+        uint64_t *source = source_of(pe, 0) + (round % 4 * members + member) * words;
         for (uint32_t i = 0; i < words; i++) {
             source[i] = round;
         }
@@ -208,26 +209,26 @@ static void group_member(const perseus_device_pe &pe, perseus_device_group *grou
     }
 }
 
-static void run_group(bool vector)
+static void run_group(uint32_t members, bool vector)
 {
-    const uint32_t members = 6;
     job *opened = job_open(2, "batch", PERSEUS_ORDERING_AUTO, 0, 64);
     const perseus_device_pe &sender = opened->pe[0], &target = opened->pe[1];
-    int targets[members];
-    uint64_t signals[members];
-    uint32_t numbers[members];
+    std::vector<int> targets(members, 1);
+    std::vector<uint64_t> signals(members);
+    std::vector<uint32_t> numbers(members);
     for (uint32_t i = 0; i < members; i++) {
-        targets[i] = 1;
         signals[i] = (members - 1 - i) * sizeof(uint64_t); /* sorted the other way */
     }
-    perseus_device_group_attr attr = {members, targets, signals, PERSEUS_SIGNAL_SET, vector};
+    perseus_device_group_attr attr = {members, targets.data(), signals.data(), PERSEUS_SIGNAL_SET,
+                                      vector};
     perseus_device_group *group = nullptr;
-    assert_int_equal(perseus_device_group_create(opened->device[0], &attr, numbers, &group),
+    assert_int_equal(perseus_device_group_create(opened->device[0], &attr, numbers.data(), &group),
                      PERSEUS_OK);
     std::vector<std::thread> running;
-    bool ok[members];
+    std::unique_ptr<bool[]> ok(new bool[members]());
     for (uint32_t i = 0; i < members; i++) {
-        running.emplace_back(group_member, std::cref(sender), group, i, numbers[i], &ok[i]);
+        running.emplace_back(group_member, std::cref(sender), group, members, i, numbers[i],
+                             &ok[i]);
     }
     bool right = true;
     for (uint64_t round = 1; round <= rounds && right; round++) {
@@ -248,8 +249,8 @@ static void run_group(bool vector)
     perseus_device_stats(opened->device[0], PERSEUS_ALL_PES, &stats);
     assert_int_equal(stats.signals, members * rounds);
     assert_int_equal(stats.signal_messages, vector ? rounds : members * rounds);
-    for (bool one : ok) {
-        assert_true(one);
+    for (uint32_t i = 0; i < members; i++) {
+        assert_true(ok[i]);
     }
     assert_true(right);
     job_close(opened);
@@ -257,8 +258,10 @@ static void run_group(bool vector)
 
 static void the_last_arriver_of_a_group_signals(void **)
 {
-    run_group(false);
-    run_group(true);
+    run_group(6, false);
+    run_group(6, true);
+    run_group(40, false); /* more than half the ring: in two pieces */
+    run_group(40, true);
 }
 
 /* ---- errors ---- */

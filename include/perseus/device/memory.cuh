@@ -44,6 +44,13 @@ PRS_DEVICE uint64_t prs_load_acquire_gpu(const uint64_t *at)
     return value;
 }
 
+PRS_DEVICE uint32_t prs_load_acquire_gpu(const uint32_t *at)
+{
+    uint32_t value;
+    asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+    return value;
+}
+
 PRS_DEVICE void prs_store_release_gpu(uint64_t *at, uint64_t value)
 {
     asm volatile("st.release.gpu.u64 [%0], %1;" : : "l"(at), "l"(value) : "memory");

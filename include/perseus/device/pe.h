@@ -58,19 +58,30 @@ struct perseus_device_pe {
 
 struct perseus_device_member {
     uint32_t target;
-    uint32_t is_next; /* its signal is the word behind the member's before, at the same target */
-    uint64_t signal;  /* heap offset */
+    uint32_t reserved;
+    uint64_t signal; /* as descriptors count */
+};
+
+/* A descriptor of a round: the fence, a signal, a vector of them, or values of the vector before. */
+#define PERSEUS_DEVICE_PART_FENCE 0xffffffffu
+struct perseus_device_part {
+    uint32_t member; /* the first one of its signal or vector; PERSEUS_DEVICE_PART_FENCE */
+    uint32_t first;  /* of values: 1 + how many of the vector's are in front of them, else 0 */
+    uint32_t n;      /* members of the signal or vector, or values that are left from `first` on */
+    uint32_t piece_end; /* parts below it go into the ring together with this one */
 };
 
 /* A signal group in the GPU's memory; its arrays lie behind each other, `n` long. */
 struct perseus_device_group {
     uint32_t n;
-    uint32_t op;                           /* enum perseus_signal_op */
-    uint32_t arrived[2];                   /* of the round of this parity */
-    uint32_t signaled;                     /* rounds */
+    uint32_t op;         /* enum perseus_signal_op */
+    uint32_t arrived[2]; /* of the round of this parity */
+    uint32_t signaled;   /* rounds */
+    uint32_t n_parts;
     uint32_t *rounds;                      /* by member: it has put in so many */
     uint64_t *values;                      /* by parity and member */
     struct perseus_device_member *members; /* sorted by target and signal */
+    struct perseus_device_part *parts;
 };
 
 #endif

@@ -198,17 +198,36 @@ PRS_DEVICE void prs_device_store_together(const prs_ring &ring, uint32_t mask, u
 
 #endif
 
-/* One descriptor of each calling thread; those of a warp that call together go together.
- * `has_payload`: there is some in front of them. */
-PRS_DEVICE perseus_status prs_device_push(const perseus_device_pe &pe, const prs_desc_slot &filled,
-                                          bool has_payload)
+/* ---- sending ---- */
+
+/* What takes the place of a request that is malformed, as the claim is made before the request is
+ * looked at: a fence to the own PE, which orders nothing that anybody could see. */
+PRS_DEVICE prs_desc_slot prs_device_nothing(const perseus_device_pe &pe)
 {
+    prs_desc_slot filled = {};
+    filled.desc.kind = PRS_DESC_FENCE;
+    filled.desc.peer = (uint32_t)pe.my_pe;
+    filled.desc.ticket = PRS_DESC_NO_TICKET;
+    return filled;
+}
+
+/* One descriptor of each calling thread; those of a warp that call together go together. The claim is
+ * a round trip to the L2, and make(&desc), which fills in the request or says what is wrong with it,
+ * runs meanwhile. `has_payload`: there is some in front of them. */
+template <class Make>
+PRS_DEVICE perseus_status prs_device_send(const perseus_device_pe &pe, bool has_payload, Make make)
+{
+    prs_desc_slot filled = {};
+    prs_device_claim claim = {};
 #ifdef __CUDA_ARCH__
     const uint32_t mask = __activemask(), n = __popc(mask), lane = prs_device_lane();
     const uint32_t leader = __ffs(mask) - 1;
-    prs_device_claim claim = {};
     if (lane == leader) {
         claim = prs_device_claim_slots(pe.ring, n);
+    }
+    const perseus_status made = make(&filled.desc);
+    if (made != PERSEUS_OK) {
+        filled = prs_device_nothing(pe);
     }
     __syncwarp(mask);
     prs_device_fence_claim(has_payload); /* each thread's own payload */
@@ -223,28 +242,61 @@ PRS_DEVICE perseus_status prs_device_push(const perseus_device_pe &pe, const prs
         prs_device_store(pe.ring, first + __popc(mask & ((1u << lane) - 1)), filled);
     }
 #else
-    const prs_device_claim claim = prs_device_claim_slots(pe.ring, 1);
+    claim = prs_device_claim_slots(pe.ring, 1);
+    const perseus_status made = make(&filled.desc);
+    if (made != PERSEUS_OK) {
+        filled = prs_device_nothing(pe);
+    }
     prs_device_fence_claim(has_payload);
     if (!prs_device_claim_room(pe, claim, 1)) {
         return PERSEUS_TIMEOUT;
     }
     prs_device_store(pe.ring, claim.first, filled);
 #endif
-    return PERSEUS_OK;
+    return made;
 }
 
-/* `n` descriptors at consecutive positions, n at most the ring's slots, by one thread: what makes
- * one request. fill(i, slot) makes the i-th. */
-template <class Fill>
-PRS_DEVICE perseus_status prs_device_push_many(const perseus_device_pe &pe, uint32_t n, Fill fill)
+/* The same, of one that is filled in already. */
+PRS_DEVICE perseus_status prs_device_push(const perseus_device_pe &pe, const prs_desc_slot &filled,
+                                          bool has_payload)
 {
-    const uint64_t first = prs_add_relaxed_gpu(&pe.ring.producers->tail, n);
-    if (!prs_device_room(pe, first + n)) {
+    return prs_device_send(pe, has_payload, [&filled](prs_desc *desc) {
+        *desc = filled.desc;
+        return PERSEUS_OK;
+    });
+}
+
+/* What the first of `lanes` threads has, to all: the whole warp, or that thread alone. */
+PRS_DEVICE uint64_t prs_device_share(uint64_t value, uint32_t lanes)
+{
+#ifdef __CUDA_ARCH__
+    return lanes == 1 ? value : prs_shuffle(0xffffffffu, value, 0);
+#else
+    (void)lanes;
+    return value;
+#endif
+}
+
+/* `n` descriptors at consecutive positions, n at most the ring's slots, by `lanes` threads, a warp or
+ * one, of which this is number `lane`. fill(i, slot) makes the i-th. No payload is in front of them
+ * that an earlier descriptor does not cover. */
+template <class Fill>
+PRS_DEVICE perseus_status prs_device_push_many(const perseus_device_pe &pe, uint32_t n,
+                                               uint32_t lane, uint32_t lanes, Fill fill)
+{
+    uint64_t first = 0, has_room = 0;
+    if (lane == 0) {
+        first = prs_add_relaxed_gpu(&pe.ring.producers->tail, n);
+        has_room = prs_device_room(pe, first + n);
+    }
+    first = prs_device_share(first, lanes);
+    if (prs_device_share(has_room, lanes) == 0) {
         return PERSEUS_TIMEOUT;
     }
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = lane; i < n; i += lanes) {
         prs_desc_slot filled = {};
         fill(i, filled);
+        prs_fence_gpu(); /* acquire, of all lanes: with what the first one's look at the head had */
         prs_device_store(pe.ring, first + i, filled);
     }
     return PERSEUS_OK;
@@ -253,13 +305,19 @@ PRS_DEVICE perseus_status prs_device_push_many(const perseus_device_pe &pe, uint
 #ifdef __CUDACC__
 
 /* One descriptor of the whole warp, all of whose lanes are here with the same arguments. */
-PRS_DEVICE perseus_status prs_device_push_warp(const perseus_device_pe &pe,
-                                               const prs_desc_slot &filled, bool has_payload)
+template <class Make>
+PRS_DEVICE perseus_status prs_device_send_warp(const perseus_device_pe &pe, bool has_payload,
+                                               Make make)
 {
     const uint32_t lane = prs_device_lane();
+    prs_desc_slot filled = {};
     prs_device_claim claim = {};
     if (lane == 0) {
         claim = prs_device_claim_slots(pe.ring, 1);
+    }
+    const perseus_status made = make(&filled.desc);
+    if (made != PERSEUS_OK) {
+        filled = prs_device_nothing(pe);
     }
     __syncwarp(); /* what the other lanes wrote is before the fences below */
     if (lane < PRS_DESC_QUARTERS) {
@@ -277,7 +335,7 @@ PRS_DEVICE perseus_status prs_device_push_warp(const perseus_device_pe &pe,
         quarter.turn = prs_ring_turn(&pe.ring, position);
         prs_store_quarter(&prs_ring_slot(&pe.ring, position)->quarters[lane], quarter);
     }
-    return has_room ? PERSEUS_OK : PERSEUS_TIMEOUT;
+    return has_room ? made : PERSEUS_TIMEOUT;
 }
 
 #endif
