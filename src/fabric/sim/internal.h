@@ -119,6 +119,12 @@ static inline uint64_t prs_sim_now(const struct prs_sim_net *net)
     return prs_timeline_now_ns(net->timeline);
 }
 
+/* Whether the NIC reads a payload from memory. */
+static inline bool prs_sim_reads(uint8_t kind, uint8_t flags, uint64_t bytes)
+{
+    return kind == PRS_OP_PUT && bytes > 0 && (flags & PRS_OP_INLINE) == 0;
+}
+
 /* net.c */
 /* With room on the timeline, and for the immediate it carries. NULL: out of memory. */
 struct prs_sim_op *prs_sim_op_take(struct prs_sim_net *net, bool with_arrival);

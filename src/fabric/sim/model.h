@@ -12,17 +12,21 @@ struct prs_sim_model {
     /* CPU of whoever drives an endpoint (the proxy thread) */
     double step_ns;  /* one look at the completion queue, with the loop around it */
     double post_ns;  /* one posted operation */
+    double put_ns;   /* more of it for a payload that is not inline: its region is looked up */
     double event_ns; /* one completion or immediate taken */
     /* sending NIC */
-    double doorbell_ns; /* from the post until the NIC has read the descriptor */
-    double message_ns;  /* the NIC's least time between two messages */
-    double line_gbit_s; /* of one NIC, each direction */
-    double pcie_ns;     /* latency of reading a payload that is not inline */
-    double pcie_gbit_s; /* of reading payloads */
-    double queues;      /* command queues or queue pairs of an endpoint: peer p is on queue
+    double doorbell_ns;  /* from the post until the NIC has read the descriptor */
+    double message_ns;   /* the NIC's least time between two messages */
+    double line_gbit_s;  /* of one NIC, each direction */
+    double pcie_ns;      /* latency of reading a payload that is not inline */
+    double pcie_gbit_s;  /* of reading payloads */
+    double store_gbit_s; /* a payload is stored once on its way before it goes on: this costs a
+                            message time, but not the line, on which the next one follows */
+    double store_bytes;  /* so much of it, and what is longer is cut */
+    double queues;       /* command queues or queue pairs of an endpoint: peer p is on queue
                               p % queues; 0: a queue for every peer */
-    double fence_ns;    /* the NIC's own time for a fence flag, besides the wait */
-    double inflight;    /* operations of an endpoint before a post gets AGAIN */
+    double fence_ns;     /* the NIC's own time for a fence flag, besides the wait */
+    double inflight;     /* operations of an endpoint before a post gets AGAIN */
     /* network and receiving NIC */
     double hops, hop_ns;
     double jitter_ns;          /* uniform, per message */

@@ -56,14 +56,18 @@ static void send(struct prs_sim_op *op, uint64_t earliest_ns)
     const struct prs_sim_model *model = &net->model;
     struct prs_sim_fabric *fabric = endpoint->fabric;
     struct prs_sim_peer *peer = &endpoint->peers[op->peer];
-    bool reads = op->kind == PRS_OP_PUT && op->bytes > 0 && (op->flags & PRS_OP_INLINE) == 0;
+    bool reads = prs_sim_reads(op->kind, op->flags, op->bytes);
     uint64_t bytes = wire_bytes(op);
     uint64_t line_ns = prs_sim_bytes_ns(bytes, model->line_gbit_s);
     uint64_t read_ns = reads ? prs_sim_bytes_ns(bytes, model->pcie_gbit_s) : 0;
     uint64_t length_ns = later(line_ns, read_ns);
     uint64_t start_ns = later(earliest_ns, fabric->send_free_ns);
     fabric->send_free_ns = start_ns + later(length_ns, (uint64_t)model->message_ns);
-    uint64_t head_ns = start_ns + net->latency_ns + (reads ? (uint64_t)model->pcie_ns : 0);
+    uint64_t head_ns = start_ns + net->latency_ns;
+    if (reads) {
+        uint64_t stored = (double)bytes < model->store_bytes ? bytes : (uint64_t)model->store_bytes;
+        head_ns += (uint64_t)model->pcie_ns + prs_sim_bytes_ns(stored, model->store_gbit_s);
+    }
     if (model->jitter_ns >= 1) {
         head_ns += prs_rng_below(&net->rng, (uint32_t)model->jitter_ns);
     }

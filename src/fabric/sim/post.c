@@ -62,7 +62,8 @@ enum perseus_status prs_sim_post(struct prs_endpoint *endpoint, const struct prs
     if (taken == NULL) {
         return prs_fail(self->fabric->log, PERSEUS_OUT_OF_MEMORY, "no memory for an operation");
     }
-    uint64_t done_ns = spend(self, net->model.post_ns);
+    bool reads = prs_sim_reads(op->kind, op->flags, op->bytes);
+    uint64_t done_ns = spend(self, net->model.post_ns + (reads ? net->model.put_ns : 0));
     fill_local(taken, op);
     taken->endpoint = self;
     taken->posted_ns = done_ns + (uint64_t)net->model.doorbell_ns;

@@ -13,13 +13,27 @@ struct prs_sim_job {
     uint64_t seed;
     uint32_t rounds; /* of a fit */
     const char *fit_on;
-    struct prs_output json, write;
+    const char *figure, *plot;
+    const char *model; /* of a what-if, with its sweep or NULL */
+    const char *sweep;
+    struct sim_moe_config what; /* as far as options fill it */
+    bool decoupled;
+    struct prs_output json, csv, write;
+    struct prs_log log;
+};
+
+/* One run of a what-if. */
+struct prs_sim_what {
+    struct sim_platform platform;
+    struct sim_moe_config config;
     struct prs_log log;
 };
 
 /* Each returns an enum prs_exit. */
 int prs_sim_compare(struct prs_sim_job *job);
 int prs_sim_fit(struct prs_sim_job *job);
+int prs_sim_figure(struct prs_sim_job *job);
+int prs_sim_whatif(struct prs_sim_job *job);
 
 /* The three platforms of the paper; the job's own in the place of the preset it names. */
 enum perseus_status prs_sim_job_lab(const struct prs_sim_job *job, struct sim_lab **out);

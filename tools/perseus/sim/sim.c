@@ -66,7 +66,14 @@ static int show_preset(const struct prs_command *command, const char *name)
     return PRS_EXIT_OK;
 }
 
-enum { N_OPTIONS = 12 };
+static const char *parse_ordering(const char *text, void *target)
+{
+    return perseus_ordering_parse(text, target) == PERSEUS_OK
+               ? NULL
+               : "auto, drain, drain-peer, deferred, nic-fence, fifo or counted";
+}
+
+enum { N_OPTIONS = 25 };
 
 static void fill_options(struct options *options, struct prs_option rows[N_OPTIONS])
 {
@@ -78,7 +85,7 @@ static void fill_options(struct options *options, struct prs_option rows[N_OPTIO
          &options->fit},
         {"fit-on", "FIGURES", "fit to these figures only (5,7); the others show how it holds",
          prs_parse_text, &job->fit_on},
-        {"rounds", "N", "of a fit (default 300)", prs_parse_count, &job->rounds},
+        {"rounds", "N", "of a fit (default 100)", prs_parse_count, &job->rounds},
         {"write", "FILE", "the scenario that a fit found", prs_parse_text, &job->write.path},
         {"scenario", "NAME", "a preset or a scenario file (default slingshot11-a100)",
          prs_parse_text, &job->scenario},
@@ -88,6 +95,26 @@ static void fill_options(struct options *options, struct prs_option rows[N_OPTIO
          &options->show},
         {"fields", NULL, "lists the fields of a scenario, with their values", prs_parse_on,
          &options->fields},
+        {"figure", "ID", "a figure of the paper: 1, 5a, 5b, 5c, 7, 8, 9, 10, alltoall",
+         prs_parse_text, &job->figure},
+        {"plot", "FILE.svg", "draws the figure with gnuplot, published points beside ours",
+         prs_parse_text, &job->plot},
+        {"csv", "FILE", "the figure's points", prs_parse_text, &job->csv.path},
+        {"model", "NAME", "a forward of this model on the scenario, and what each change would win",
+         prs_parse_text, &job->model},
+        {"nodes", "N", "of --model (default 8)", prs_parse_count, &job->what.nodes},
+        {"tokens", "N", "of one PE (default 1024)", prs_parse_count, &job->what.tokens},
+        {"job-pes", "N", "PEs of an expert group (default all)", prs_parse_count,
+         &job->what.job_pes},
+        {"group", "N", "experts of a signal group (default those of one PE)", prs_parse_count,
+         &job->what.group_experts},
+        {"decoupled", NULL, "decoupled dispatch (default coupled)", prs_parse_on, &job->decoupled},
+        {"bulk", NULL, "decoupled, one put for all experts of a PE", prs_parse_on, &job->what.bulk},
+        {"vector", NULL, "a group's signals as one write", prs_parse_on, &job->what.vector},
+        {"ordering", "MODE", "how a signal stays behind its put (default the scenario's)",
+         parse_ordering, &job->what.ordering},
+        {"sweep", "NAME=N,...", "runs over nodes, tokens, group, skew, qps, or a field",
+         prs_parse_text, &job->sweep},
         {"seed", "N", "of all chance (default 1)", prs_parse_seed, &job->seed},
         {"json", "FILE", "write the results as JSON", prs_parse_text, &job->json.path},
     };
@@ -97,7 +124,7 @@ static void fill_options(struct options *options, struct prs_option rows[N_OPTIO
 static int run(const struct prs_command *command, struct options *options)
 {
     struct prs_sim_job *job = &options->job;
-    const struct prs_output outputs[] = {job->json, job->write};
+    const struct prs_output outputs[] = {job->json, job->csv, job->write};
     if (options->presets) {
         return list_presets();
     }
@@ -118,17 +145,25 @@ static int run(const struct prs_command *command, struct options *options)
     if (options->fields) {
         return list_fields(job);
     }
-    return options->compare ? prs_sim_compare(job)
-           : options->fit   ? prs_sim_fit(job)
-                            : prs_command_mistake(
-                                  command, "one of --compare, --fit, --presets, --show and --fields");
+    if (job->plot != NULL && job->figure == NULL) {
+        return prs_command_mistake(command, "--plot draws a --figure");
+    }
+    return options->compare      ? prs_sim_compare(job)
+           : options->fit        ? prs_sim_fit(job)
+           : job->figure != NULL ? prs_sim_figure(job)
+           : job->model != NULL
+               ? prs_sim_whatif(job)
+               : prs_command_mistake(command, "one of --compare, --fit, --figure, --model, "
+                                              "--presets, --show and --fields");
 }
 
 int prs_tool_sim(int argc, char **argv)
 {
     struct options options = {.job = {.scenario = "slingshot11-a100",
                                       .seed = 1,
-                                      .rounds = 300,
+                                      .rounds = 100,
+                                      .what = {.nodes = 8, .tokens = 1024},
+                                      .csv = {.option = "--csv"},
                                       .json = {.option = "--json"},
                                       .write = {.option = "--write"},
                                       .log = prs_tool_log()}};
