@@ -7,7 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cuda/moe/layer.h"
+#include "cuda/moe/experts.h"
+#include "cuda/moe/layer/layer.h"
 #include "moe_input.cuh"
 
 int failures;
@@ -86,6 +87,11 @@ struct bench_layer {
     std::vector<void *> heaps;
     std::vector<prs_gpu_moe *> pes;
     std::vector<cudaStream_t> streams;
+    std::vector<uint32_t> hosted; /* experts of each PE, and their weights */
+    std::vector<const void *> firsts, seconds;
+    std::vector<prs_gpu_moe_experts_attr> split;
+    std::vector<prs_gpu_moe_experts *> experts;
+    std::vector<uint32_t *> counts;
 
     bench_layer(const bench_shape &of, uint32_t timeout_ms, std::mt19937_64 &random) : shape(of)
     {
@@ -114,6 +120,9 @@ struct bench_layer {
             attr.my_pe = pe;
             attr.first = first + begin * first_matrix;
             attr.second = second + begin * matrix;
+            hosted.push_back(each + (pe < more));
+            firsts.push_back(attr.first);
+            seconds.push_back(attr.second);
             CHECK_OK(prs_gpu_moe_create(&attr, heaps.data(), &loud, &pes[pe]));
             CHECK_CUDA(cudaStreamCreateWithFlags(&streams[pe], cudaStreamNonBlocking));
         }
@@ -126,6 +135,12 @@ struct bench_layer {
             cudaFree(heaps[pe]);
             cudaStreamDestroy(streams[pe]);
         }
+        for (size_t pe = 0; pe < experts.size(); pe++) {
+            prs_gpu_moe_experts_destroy(experts[pe]);
+            cudaFree((void *)split[pe].rows);
+            cudaFree(split[pe].results);
+            cudaFree(counts[pe]);
+        }
         cudaFree(first);
         cudaFree(second);
     }
@@ -135,6 +150,39 @@ struct bench_layer {
             const prs_gpu_moe_input input = tokens[pe].input(id_bytes);
             CHECK_OK(prs_gpu_moe_forward(pes[pe], &input, streams[pe]));
         }
+    }
+    /* The same by dispatch, the experts' products by themselves, and combine. */
+    void launch_split(const std::vector<bench_tokens> &tokens, uint32_t id_bytes)
+    {
+        make_split();
+        for (uint32_t pe = 0; pe < shape.n_pes; pe++) {
+            const prs_gpu_moe_input input = tokens[pe].input(id_bytes);
+            CHECK_OK(prs_gpu_moe_dispatch(pes[pe], &input, (void *)split[pe].rows, counts[pe],
+                                          streams[pe]));
+            CHECK_OK(prs_gpu_moe_experts_run(experts[pe], counts[pe], streams[pe]));
+            CHECK_OK(prs_gpu_moe_combine(pes[pe], &input, split[pe].results, streams[pe]));
+        }
+    }
+    void make_split()
+    {
+        for (uint32_t pe = (uint32_t)experts.size(); pe < shape.n_pes; pe++) {
+            const uint64_t rows = prs_gpu_moe_rows_max(pes[pe]), hidden = shape.hidden;
+            prs_gpu_moe_experts_attr attr = {};
+            attr.hidden = shape.hidden;
+            attr.intermediate = shape.intermediate;
+            attr.hosted = hosted[pe];
+            attr.is_swiglu = shape.is_swiglu;
+            attr.blocks_max = (uint32_t)(rows / PRS_GPU_MOE_BLOCK);
+            attr.first = firsts[pe];
+            attr.second = seconds[pe];
+            attr.rows = on_gpu(rows * hidden * 2);
+            attr.results = on_gpu(rows * hidden * 2);
+            split.push_back(attr);
+            counts.push_back((uint32_t *)on_gpu(shape.experts * sizeof(uint32_t)));
+            experts.push_back(nullptr);
+            CHECK_OK(prs_gpu_moe_experts_create(&attr, &loud, &experts.back()));
+        }
+        CHECK_CUDA(cudaDeviceSynchronize());
     }
     bool wait()
     {
@@ -199,9 +247,9 @@ static void compare(const bench_layer &layer, const bench_tokens &of, uint32_t s
     }
 }
 
-/* `forwards` with other tokens each, two of them under way. */
+/* `forwards` with other tokens each, two of them under way; is_split: every other one in two halves. */
 static void check(const char *what, const bench_shape &shape, bench_routing routing,
-                  uint32_t forwards, uint64_t seed)
+                  uint32_t forwards, uint64_t seed, bool is_split = false)
 {
     std::mt19937_64 random(seed);
     bench_layer layer(shape, 5000, random);
@@ -219,7 +267,11 @@ static void check(const char *what, const bench_shape &shape, bench_routing rout
         }
         CHECK_CUDA(cudaDeviceSynchronize());
         layer.launch(tokens[0], id_bytes);
-        layer.launch(tokens[1], id_bytes);
+        if (is_split) {
+            layer.launch_split(tokens[1], id_bytes);
+        } else {
+            layer.launch(tokens[1], id_bytes);
+        }
         ended_well = layer.wait() && ended_well;
         for (uint32_t i = 0; i < 2; i++) {
             double difference = 0, norm = 0;
@@ -248,7 +300,12 @@ static void check_all(bool is_short, uint64_t seed)
           seed + 2);
     check("one PE, ids of -1", {200, 136, 9, 4, 130, 1, true}, ROUTING_HOLES, n, seed + 3);
     check("one PE, nobody chooses", {64, 64, 4, 2, 50, 1, true}, ROUTING_NOBODY, n, seed + 4);
+    check("one PE, split", {200, 136, 9, 4, 330, 1, true}, ROUTING_HOLES, n, seed + 11, true);
     if (!is_short) {
+        check("three PEs, split", {256, 192, 11, 4, 150, 3, true}, ROUTING_HOLES, n, seed + 12,
+              true);
+        check("two PEs, one expert takes all, split", {128, 128, 8, 2, 700, 2, true},
+              ROUTING_ONE_EXPERT, n, seed + 13, true);
         check("two PEs", {256, 128, 8, 2, 200, 2, true}, ROUTING_RANDOM, n, seed + 5);
         check("three PEs, uneven experts, ids of -1", {256, 192, 11, 4, 150, 3, true},
               ROUTING_HOLES, n, seed + 6);

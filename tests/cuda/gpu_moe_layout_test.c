@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What lies where in a PE's heap. */
-#include "cuda/moe/layout.h"
+#include "cuda/moe/layer/layout.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,22 +3,17 @@
 #ifndef PRS_CUDA_MOE_KERNELS_H
 #define PRS_CUDA_MOE_KERNELS_H
 
-#include "cuda/moe/forward.h"
 #include "cuda/moe/maps.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* `columns`: of an output tile, one of prs_gpu_moe_columns. */
+/* `columns`: of an output tile, one of prs_gpu_moe_cut's. */
 int prs_gpu_moe_launch_experts(uint32_t columns, uint32_t ctas,
                                const struct prs_gpu_moe_products *products,
                                const struct prs_moe_maps *maps, void *results,
                                const uint32_t *counts, void *stream);
-/* `maps`: of the two halves. */
-int prs_gpu_moe_launch_layer(uint32_t columns, const struct prs_gpu_moe_layer *layer,
-                             const struct prs_moe_maps *maps, const struct prs_gpu_moe_input *input,
-                             void *stream);
 
 #ifdef __cplusplus
 }

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 
 #include "base/log.h"
-#include "cuda/moe/forward.h"
+#include "cuda/moe/layer/forward.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -47,6 +47,20 @@ void prs_gpu_moe_destroy(struct prs_gpu_moe *moe); /* NULL allowed; nothing in f
  * end the forward, and check says so. */
 enum perseus_status prs_gpu_moe_forward(struct prs_gpu_moe *moe,
                                         const struct prs_gpu_moe_input *input, void *stream);
+
+/* The same forward in two halves, around experts of the caller's. Dispatch sends the tokens and ends
+ * when all rows of this PE's experts lie in `rows`, bf16 [rows_max, hidden], and their numbers in
+ * `counts`, [hosted]; both device memory, the caller's. Rows of an expert begin at a multiple of
+ * PRS_GPU_MOE_BLOCK, behind those of the expert before it, in no particular order. Combine takes what
+ * became of them, in the same places, to the tokens they came from, and adds up into input's y; ids
+ * and weights are those of dispatch. They take turns, INVALID_ARGUMENT otherwise. */
+uint64_t prs_gpu_moe_rows_max(const struct prs_gpu_moe *moe);
+enum perseus_status prs_gpu_moe_dispatch(struct prs_gpu_moe *moe,
+                                         const struct prs_gpu_moe_input *input, void *rows,
+                                         uint32_t *counts, void *stream);
+enum perseus_status prs_gpu_moe_combine(struct prs_gpu_moe *moe,
+                                        const struct prs_gpu_moe_input *input, const void *rows,
+                                        void *stream);
 /* After the stream: OK, or what ended a kernel, which is logged. The layer is over then. */
 enum perseus_status prs_gpu_moe_check(struct prs_gpu_moe *moe);
 

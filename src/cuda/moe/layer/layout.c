@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cuda/moe/layout.h"
+#include "cuda/moe/layer/layout.h"
 
 #define ALIGNMENT 1024
 

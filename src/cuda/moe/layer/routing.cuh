@@ -7,7 +7,7 @@
 #ifndef PRS_CUDA_MOE_ROUTING_CUH
 #define PRS_CUDA_MOE_ROUTING_CUH
 
-#include "cuda/moe/half.cuh"
+#include "cuda/moe/layer/half.cuh"
 #include "cuda/moe/queue.cuh"
 
 /* Of one CTA, in shared memory. */
@@ -220,6 +220,7 @@ PRS_MEMBER uint32_t prs_moe_lay_blocks(const prs_moe_half &half, const prs_moe_r
     }
     const uint32_t last = first + shape.hosted - 1;
     const uint32_t blocks = routing.block[last] + prs_moe_blocks(routing.count[last]);
+    __syncthreads(); /* the release covers all groups */
     if (threadIdx.x == 0) {
         prs_store_release_gpu(half.word(PRS_GPU_MOE_WORD_TOTAL),
                               blocks * (shape.first_tiles + shape.second_tiles) + 1);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cuda/moe/layer.h"
+#include "cuda/moe/layer/layer.h"
 
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
 
 #include "cuda/moe/fault.h"
-#include "cuda/moe/kernels.h"
-#include "cuda/moe/layout.h"
+#include "cuda/moe/layer/kernels.h"
+#include "cuda/moe/layer/layout.h"
 
 struct prs_gpu_moe {
     const struct prs_log *log;
@@ -14,7 +14,8 @@ struct prs_gpu_moe {
     struct prs_gpu_moe_layer layer;
     struct prs_moe_maps maps[PRS_GPU_MOE_HALVES];
     uint32_t tokens_max;
-    void *own; /* this PE's memory that no peer sees */
+    bool is_dispatched; /* combine is next */
+    void *own;          /* this PE's memory that no peer sees */
 };
 
 uint64_t prs_gpu_moe_heap_bytes(const struct prs_gpu_moe_attr *attr, const struct prs_log *log)
@@ -151,8 +152,8 @@ void prs_gpu_moe_destroy(struct prs_gpu_moe *moe)
     free(moe);
 }
 
-enum perseus_status prs_gpu_moe_forward(struct prs_gpu_moe *moe,
-                                        const struct prs_gpu_moe_input *input, void *stream)
+static enum perseus_status check_input(const struct prs_gpu_moe *moe,
+                                       const struct prs_gpu_moe_input *input, bool is_combine)
 {
     const bool has_all =
         input->x != NULL && input->ids != NULL && input->weights != NULL && input->y != NULL;
@@ -163,10 +164,58 @@ enum perseus_status prs_gpu_moe_forward(struct prs_gpu_moe *moe,
                         input->tokens, moe->tokens_max, input->id_bytes,
                         has_all ? "" : ", an array is NULL");
     }
+    if (is_combine != moe->is_dispatched) {
+        return prs_fail(moe->log, PERSEUS_INVALID_ARGUMENT,
+                        "moe on a GPU: dispatch and combine take turns: %s comes next",
+                        moe->is_dispatched ? "combine" : "dispatch or a whole forward");
+    }
+    return PERSEUS_OK;
+}
+
+enum perseus_status prs_gpu_moe_forward(struct prs_gpu_moe *moe,
+                                        const struct prs_gpu_moe_input *input, void *stream)
+{
+    enum perseus_status status = check_input(moe, input, false);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
     return prs_gpu_moe_cuda(
         moe->log,
         prs_gpu_moe_launch_layer(moe->plan.cut.columns, &moe->layer, moe->maps, input, stream),
         "launch of a forward");
+}
+
+uint64_t prs_gpu_moe_rows_max(const struct prs_gpu_moe *moe)
+{
+    return moe->plan.rows_max;
+}
+
+enum perseus_status prs_gpu_moe_dispatch(struct prs_gpu_moe *moe,
+                                         const struct prs_gpu_moe_input *input, void *rows,
+                                         uint32_t *counts, void *stream)
+{
+    enum perseus_status status = check_input(moe, input, false);
+    if (status == PERSEUS_OK) {
+        status = prs_gpu_moe_cuda(
+            moe->log, prs_gpu_moe_launch_dispatch(&moe->layer, input, rows, counts, stream),
+            "launch of a dispatch");
+    }
+    moe->is_dispatched = moe->is_dispatched || status == PERSEUS_OK;
+    return status;
+}
+
+enum perseus_status prs_gpu_moe_combine(struct prs_gpu_moe *moe,
+                                        const struct prs_gpu_moe_input *input, const void *rows,
+                                        void *stream)
+{
+    enum perseus_status status = check_input(moe, input, true);
+    if (status == PERSEUS_OK) {
+        status =
+            prs_gpu_moe_cuda(moe->log, prs_gpu_moe_launch_combine(&moe->layer, input, rows, stream),
+                             "launch of a combine");
+    }
+    moe->is_dispatched = moe->is_dispatched && status != PERSEUS_OK;
+    return status;
 }
 
 enum perseus_status prs_gpu_moe_check(struct prs_gpu_moe *moe)

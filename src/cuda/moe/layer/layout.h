@@ -3,7 +3,7 @@
 #ifndef PRS_CUDA_MOE_LAYOUT_H
 #define PRS_CUDA_MOE_LAYOUT_H
 
-#include "cuda/moe/layer.h"
+#include "cuda/moe/layer/layer.h"
 #include "cuda/moe/shape.h"
 
 struct prs_gpu_moe_plan {

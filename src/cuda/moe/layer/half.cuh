@@ -5,7 +5,7 @@
 
 #include <cuda_bf16.h>
 
-#include "cuda/moe/forward.h"
+#include "cuda/moe/layer/forward.h"
 #include "cuda/moe/watch.cuh"
 #include "cuda/moe/wgmma.cuh"
 

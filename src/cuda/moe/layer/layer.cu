@@ -9,10 +9,10 @@
  *     warp 3       is the subscriber in CTA 0, then adds answers up
  *     the others   multiply, then add answers up
  */
-#include "cuda/moe/combine.cuh"
-#include "cuda/moe/copies.cuh"
-#include "cuda/moe/dispatch.cuh"
-#include "cuda/moe/kernels.h"
+#include "cuda/moe/layer/begin.cuh"
+#include "cuda/moe/layer/combine.cuh"
+#include "cuda/moe/layer/copies.cuh"
+#include "cuda/moe/layer/kernels.h"
 #include "cuda/moe/launch.cuh"
 
 namespace
@@ -22,56 +22,10 @@ namespace
 /* Rows that all warps send, while there is nothing to multiply. */
 #define FIRST_BYTES (4u << 20)
 
-struct cta_state {
-    prs_gpu_moe_products products; /* of this half */
-    prs_moe_segments segments;
-    uint32_t blocks;
-    uint32_t goes_on;
-};
-
 template <int N> struct shared_state {
     prs_moe_stages<N> stages;
     alignas(128) prs_moe_copies copies;
 };
-
-/* Counters of the half that the next forward uses. */
-__device__ void zero_other_half(const prs_gpu_moe_layer &layer, uint32_t forward)
-{
-    const prs_moe_half other(layer, forward + 1);
-    uint4 *begin = other.mine<uint4>(layer.layout.counters);
-    const uint64_t n = (layer.layout.half_bytes - layer.layout.counters) / sizeof(uint4);
-    const uint64_t step = (uint64_t)gridDim.x * blockDim.x;
-    for (uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
-        begin[i] = make_uint4(0, 0, 0, 0);
-    }
-}
-
-/* All threads of the PE: on return this CTA knows where every row goes. */
-__device__ void route(const prs_moe_half &half, const prs_gpu_moe_input &input,
-                      prs_moe_routing &routing, cta_state &cta)
-{
-    const prs_gpu_moe_layer &layer = half.layer;
-    const prs_moe_share share(input.tokens * layer.top_k, layer.ctas, blockIdx.x);
-    prs_moe_count(half, input, share, routing);
-    if (prs_moe_arrive(half.word(PRS_GPU_MOE_WORD_COUNTED), layer.ctas, &routing.is_last)) {
-        prs_moe_tell(half);
-    }
-    prs_moe_await_counts(half);
-    prs_moe_locate(half, routing);
-    prs_moe_sort(half, input, share, routing);
-    prs_moe_find_segments(half, routing, cta.segments);
-    prs_moe_arrive(half.word(PRS_GPU_MOE_WORD_SORTED), layer.ctas, &routing.is_last);
-    if (blockIdx.x == 0) {
-        const uint32_t blocks = prs_moe_lay_blocks(half, routing);
-        if (threadIdx.x == 0) {
-            cta.blocks = blocks;
-        }
-    }
-    if (threadIdx.x == 0) {
-        cta.goes_on = prs_moe_await_ctas(half, PRS_GPU_MOE_WORD_SORTED);
-    }
-    __syncthreads();
-}
 
 /* Rows that all warps send, those left to warp 2 begin behind them. */
 __device__ uint32_t first_items(const prs_moe_half &half, const prs_moe_segments &segments)
@@ -82,7 +36,7 @@ __device__ uint32_t first_items(const prs_moe_half &half, const prs_moe_segments
 }
 
 /* Warps 2 and 3. */
-__device__ void help(const prs_moe_half &half, const prs_gpu_moe_input &input, cta_state &cta,
+__device__ void help(const prs_moe_half &half, const prs_gpu_moe_input &input, prs_moe_cta &cta,
                      prs_moe_copies &copies)
 {
     if (threadIdx.x / 32 == 2) {
@@ -94,22 +48,12 @@ __device__ void help(const prs_moe_half &half, const prs_gpu_moe_input &input, c
     prs_moe_combine(half, input);
 }
 
-/* The last CTA to leave makes the next launch the next forward. */
-__device__ void leave(const prs_gpu_moe_layer &layer, uint32_t forward)
-{
-    __syncthreads();
-    if (threadIdx.x == 0 && prs_add_acq_rel_gpu(&layer.forward[1], 1) + 1 == layer.ctas) {
-        layer.forward[1] = 0;
-        layer.forward[0] = forward + 1;
-    }
-}
-
 template <int N>
 __global__ void __launch_bounds__(PRS_GPU_MOE_THREADS, 1)
     run(const __grid_constant__ prs_gpu_moe_layer layer, const __grid_constant__ prs_moe_maps even,
         const __grid_constant__ prs_moe_maps odd, const __grid_constant__ prs_gpu_moe_input input)
 {
-    __shared__ cta_state cta;
+    __shared__ prs_moe_cta cta;
     shared_state<N> &shared = prs_moe_shared<shared_state<N>>();
     prs_moe_stages<N> &stages = shared.stages;
     const uint32_t forward = *(volatile uint32_t *)layer.forward;
@@ -118,8 +62,8 @@ __global__ void __launch_bounds__(PRS_GPU_MOE_THREADS, 1)
     if (threadIdx.x == 0) {
         cta.products = half.products();
     }
-    zero_other_half(layer, forward);
-    route(half, input, *(prs_moe_routing *)stages.rows, cta);
+    prs_moe_zero_other_half(layer, forward);
+    prs_moe_route(half, input, *(prs_moe_routing *)stages.rows, cta);
     prs_fence_shared_copies(); /* the stages were scratch until here */
     prs_moe_copies_init(shared.copies);
     prs_moe_stages_init<N>(stages);
@@ -141,7 +85,7 @@ __global__ void __launch_bounds__(PRS_GPU_MOE_THREADS, 1)
         prs_moe_multiply<N>(cta.products, target, stages);
         prs_moe_combine(half, input);
     }
-    leave(layer, forward);
+    prs_moe_leave(layer, forward);
 }
 
 template <int N>

@@ -6,8 +6,8 @@
 #ifndef PRS_CUDA_MOE_DISPATCH_CUH
 #define PRS_CUDA_MOE_DISPATCH_CUH
 
-#include "cuda/moe/copies.cuh"
-#include "cuda/moe/routing.cuh"
+#include "cuda/moe/layer/copies.cuh"
+#include "cuda/moe/layer/routing.cuh"
 
 #define PRS_GPU_MOE_WINDOW 8 /* times 32 blocks that the subscriber looks at */
 

@@ -7,7 +7,7 @@
 #ifndef PRS_CUDA_MOE_COMBINE_CUH
 #define PRS_CUDA_MOE_COMBINE_CUH
 
-#include "cuda/moe/half.cuh"
+#include "cuda/moe/layer/half.cuh"
 
 #define PRS_GPU_MOE_ANSWERS 8  /* that a thread has under way */
 #define PRS_GPU_MOE_PART    64 /* eights of columns that a warp adds up at a time */
