@@ -11,7 +11,8 @@ struct prs_sim_job {
     const char *settings;         /* "fabric.hop_ns=5,gpu.ctas=64", or NULL */
     struct sim_platform platform; /* that, with the settings */
     uint64_t seed;
-    uint32_t rounds; /* of a fit */
+    uint32_t rounds;    /* of a fit */
+    uint32_t schedules; /* of a check */
     const char *fit_on;
     const char *figure, *plot;
     const char *model; /* of a what-if, with its sweep or NULL */
@@ -30,6 +31,7 @@ struct prs_sim_what {
 };
 
 /* Each returns an enum prs_exit. */
+int prs_sim_check(struct prs_sim_job *job);
 int prs_sim_compare(struct prs_sim_job *job);
 int prs_sim_fit(struct prs_sim_job *job);
 int prs_sim_figure(struct prs_sim_job *job);

@@ -12,7 +12,7 @@
 
 struct options {
     struct prs_sim_job job;
-    bool compare, fit, presets, fields;
+    bool check, compare, fit, presets, fields;
     const char *show;
 };
 
@@ -73,7 +73,7 @@ static const char *parse_ordering(const char *text, void *target)
                : "auto, drain, drain-peer, deferred, nic-fence, fifo or counted";
 }
 
-enum { N_OPTIONS = 25 };
+enum { N_OPTIONS = 27 };
 
 static void fill_options(struct options *options, struct prs_option rows[N_OPTIONS])
 {
@@ -95,6 +95,9 @@ static void fill_options(struct options *options, struct prs_option rows[N_OPTIO
          &options->show},
         {"fields", NULL, "lists the fields of a scenario, with their values", prs_parse_on,
          &options->fields},
+        {"check", NULL, "hostile schedules on every mode; a failure shows the least that fails",
+         prs_parse_on, &options->check},
+        {"schedules", "N", "of a check (default 2000)", prs_parse_count, &job->schedules},
         {"figure", "ID", "a figure of the paper: 1, 5a, 5b, 5c, 7, 8, 9, 10, alltoall",
          prs_parse_text, &job->figure},
         {"plot", "FILE.svg", "draws the figure with gnuplot, published points beside ours",
@@ -148,13 +151,15 @@ static int run(const struct prs_command *command, struct options *options)
     if (job->plot != NULL && job->figure == NULL) {
         return prs_command_mistake(command, "--plot draws a --figure");
     }
-    return options->compare      ? prs_sim_compare(job)
+    return options->check        ? prs_sim_check(job)
+           : options->compare    ? prs_sim_compare(job)
            : options->fit        ? prs_sim_fit(job)
            : job->figure != NULL ? prs_sim_figure(job)
            : job->model != NULL
                ? prs_sim_whatif(job)
-               : prs_command_mistake(command, "one of --compare, --fit, --figure, --model, "
-                                              "--presets, --show and --fields");
+               : prs_command_mistake(command,
+                                     "one of --check, --compare, --fit, --figure, --model, "
+                                     "--presets, --show and --fields");
 }
 
 int prs_tool_sim(int argc, char **argv)
@@ -162,6 +167,7 @@ int prs_tool_sim(int argc, char **argv)
     struct options options = {.job = {.scenario = "slingshot11-a100",
                                       .seed = 1,
                                       .rounds = 100,
+                                      .schedules = 2000,
                                       .what = {.nodes = 8, .tokens = 1024},
                                       .csv = {.option = "--csv"},
                                       .json = {.option = "--json"},
