@@ -13,7 +13,8 @@
 
 /* id, variable, default as text, what it does */
 #define PRS_ENV_MAP(X)                                                                            \
-    X(FABRIC, "PERSEUS_FABRIC", "libfabric", "fabric back end: libfabric, cudadma or loopback")   \
+    X(FABRIC, "PERSEUS_FABRIC", "libfabric",                                                      \
+      "fabric back end: libfabric, verbs, cudadma or loopback")                                   \
     X(PROVIDER, "PERSEUS_PROVIDER", "", "libfabric provider, empty: the best one found")          \
     X(ORDERING, "PERSEUS_ORDERING", "auto",                                                       \
       "auto, drain, drain-peer, deferred, nic-fence, fifo or counted")                            \
@@ -61,6 +62,19 @@
       "set by perseus nvshmem-profile: where the profiler's records go")                          \
     X(PROFILE_INNER, "PERSEUS_PROFILE_INNER", "",                                                 \
       "set by perseus nvshmem-profile: folder or file of the transport to profile")               \
+    X(IB_HCA, "PERSEUS_IB_HCA", "",                                                               \
+      "verbs: devices to use, name or name:port, with commas; =: whole names, ^: all but these")  \
+    X(IB_GID_INDEX, "PERSEUS_IB_GID_INDEX", "",                                                   \
+      "verbs: index of the port's GID; empty: RoCE v2 before v1, IPv4 before IPv6")               \
+    X(IB_QPS, "PERSEUS_IB_QPS", "1", "verbs: queue pairs for each peer, at most 8")               \
+    X(IB_PKEY, "PERSEUS_IB_PKEY", "", "verbs: partition key, such as 0x8001; empty: the first")   \
+    X(IB_SL, "PERSEUS_IB_SL", "0", "verbs: service level")                                        \
+    X(IB_TRAFFIC_CLASS, "PERSEUS_IB_TRAFFIC_CLASS", "0", "verbs: traffic class (RoCE: ToS)")      \
+    X(IB_TIMEOUT, "PERSEUS_IB_TIMEOUT", "16",                                                     \
+      "verbs: an unanswered packet goes again after 4.096 us times 2 to the power of it")         \
+    X(IB_RETRY, "PERSEUS_IB_RETRY", "7", "verbs: how often, before the peer is lost")             \
+    X(IB_MTU, "PERSEUS_IB_MTU", "0", "verbs: bytes of a packet; 0: the port's")                   \
+    X(IB_ATOMICS, "PERSEUS_IB_ATOMICS", "1", "verbs: 0: without the device's atomics")            \
     X(CUDA_LIBRARY, "PERSEUS_CUDA_LIBRARY", "libcuda.so.1",                                       \
       "NVIDIA's driver library, loaded where GPUs are asked for")                                 \
     X(RANK, "PERSEUS_RANK", "", "set by perseus run")                                             \

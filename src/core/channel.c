@@ -79,8 +79,10 @@ static enum perseus_status open_link(struct prs_channel *channel,
                                      const struct prs_settings *settings, int rank,
                                      const unsigned char *secret, const struct prs_heap *heap)
 {
+    struct prs_link_settings spread = settings->link;
+    spread.ordinal = (uint32_t)rank;
     enum perseus_status status =
-        prs_link_open(&channel->link, &settings->link, PERSEUS_LOG_ERROR, channel->log);
+        prs_link_open(&channel->link, &spread, PERSEUS_LOG_ERROR, channel->log);
     if (status == PERSEUS_OK) {
         status = prs_link_resolve(&channel->link, &settings->link);
     }

@@ -170,7 +170,9 @@ struct prs_fabric_config {
     const char *provider; /* NULL or "": the back end's choice */
     const char *bind;     /* address to bind, NULL: 127.0.0.1 */
     uint32_t memory_kinds;
-    int gpu;           /* whose memory, where the provider does not name one */
+    int gpu; /* whose memory, where the provider does not name one */
+    /* Which of its host's PEs this is, for back ends that spread PEs over several devices. */
+    uint32_t ordinal;
     bool want_atomics; /* asking can cost order: the back end weighs it and reports what it got */
     uint64_t unordered_mask; /* loopback only: order bits NOT to grant (tests) */
     uint64_t ungranted_mask; /* loopback only: PRS_UNGRANT_* bits */

@@ -10,13 +10,21 @@
 #ifdef PERSEUS_HAVE_LIBFABRIC
 #include "fabric/libfabric/libfabric.h"
 #endif
+#ifdef PERSEUS_HAVE_VERBS
+#include "fabric/verbs/verbs.h"
+#endif
 
 static const struct prs_fabric_ops *const prs_registry[] = {
 #ifdef PERSEUS_HAVE_LIBFABRIC
     &prs_libfabric_ops,
 #endif
+#ifdef PERSEUS_HAVE_VERBS
+    &prs_verbs_ops,
+#endif
+    /* Within a process. */
     &prs_cudadma_ops,
     &prs_loopback_ops,
+    /* The end. */
     NULL,
 };
 

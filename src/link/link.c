@@ -17,6 +17,7 @@ enum perseus_status prs_link_open(struct prs_link *link, const struct prs_link_s
         .bind = settings->bind,
         .memory_kinds = PRS_MEMORY_HOST | (uint32_t)settings->memory,
         .gpu = settings->gpu,
+        .ordinal = settings->ordinal,
         .want_atomics = settings->native_atomics,
         .loss_level = loss_level,
         .log = log,

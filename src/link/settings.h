@@ -17,6 +17,7 @@ struct prs_link_settings {
     char bind[PRS_LOCAL_ADDRESS_BYTES];
     enum perseus_ordering ordering; /* may be AUTO */
     uint32_t parked_max;
+    uint32_t ordinal; /* of this PE, for fabrics that spread PEs over devices; not read, 0 */
     uint64_t peer_timeout_ns; /* 0: never */
     bool immediate_signal, native_atomics, whole_signals;
     bool is_faulty; /* a link model or an adversary is asked for */

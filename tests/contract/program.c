@@ -165,7 +165,7 @@ static uint32_t signals_visible(const struct step *step, const uint64_t *area)
 }
 
 const char *program_check(struct program *program, uint32_t target, const uint64_t *area,
-                          uint32_t *out_step)
+                          const uint64_t *later, uint32_t *out_step)
 {
     uint64_t counter = area[COUNTER_WORD];
     if (counter < program->counter_seen[target]) {
@@ -181,12 +181,17 @@ const char *program_check(struct program *program, uint32_t target, const uint64
         }
         bool any = false;
         uint32_t data = data_visible(program, i, area, &any);
-        uint32_t signals = signals_visible(step, area);
+        uint32_t signaled = signals_visible(step, area), signals = signaled;
+        if (later != area) {
+            bool any_later = false;
+            data = data_visible(program, i, later, &any_later);
+            signals = signals_visible(step, later);
+        }
         *out_step = i;
-        if (signals > 0 && data < step->data_words) {
+        if (signaled > 0 && data < step->data_words) {
             return "a signal is visible before its own payload";
         }
-        if ((any || signals > 0) && first_missing < step->bound) {
+        if ((any || signaled > 0) && first_missing < step->bound) {
             return "something behind a fence is visible before what was in front of it";
         }
         if ((data < step->data_words || signals < step->signal_words) &&

@@ -47,6 +47,7 @@ struct world {
     struct prs_rng rng;
     unsigned char directory[WORLD_PES][4 + PRS_ORDERER_ADDRESS_MAX];
     struct world_pe pes[WORLD_PES];
+    uint64_t seen[AREA_WORDS];
     const struct world_case *what;
     char *why;
     size_t why_bytes;
@@ -313,25 +314,34 @@ static const char *advance_program(struct world *world, struct world_pe *pe)
                : broken(world, perseus_status_string(status), pe->program.self, 0, pe->next_step);
 }
 
+/* What `sender` has done at `target`. A device writes there while we read, so what it is held to is read
+ * again, behind this. */
+static const char *check_one(struct world *world, uint32_t sender, uint32_t target)
+{
+    const uint64_t *area = world->pes[target].memory + sender * AREA_WORDS;
+    const uint64_t *seen = area;
+    if (world->what->fabric != NULL) {
+        for (uint32_t i = 0; i < AREA_WORDS; i++) {
+            /* Acquire pairs with the device's order of writes. */
+            world->seen[i] = __atomic_load_n(&area[i], __ATOMIC_ACQUIRE);
+        }
+        seen = world->seen;
+    }
+    uint32_t step;
+    const char *bad = program_check(&world->pes[sender].program, target, seen, area, &step);
+    return bad != NULL ? broken(world, bad, sender, target, step) : NULL;
+}
+
 static const char *check_around(struct world *world, uint32_t index)
 {
-    for (uint32_t other = 0; other < WORLD_PES; other++) {
-        uint32_t step;
-        if (other == index) {
-            continue;
-        }
-        const char *bad = program_check(&world->pes[index].program, other,
-                                        world->pes[other].memory + index * AREA_WORDS, &step);
-        if (bad != NULL) {
-            return broken(world, bad, index, other, step);
-        }
-        bad = program_check(&world->pes[other].program, index,
-                            world->pes[index].memory + other * AREA_WORDS, &step);
-        if (bad != NULL) {
-            return broken(world, bad, other, index, step);
+    const char *bad = NULL;
+    for (uint32_t other = 0; other < WORLD_PES && bad == NULL; other++) {
+        if (other != index) {
+            bad = check_one(world, index, other);
+            bad = bad == NULL ? check_one(world, other, index) : bad;
         }
     }
-    return NULL;
+    return bad;
 }
 
 static const char *check_quiet(struct world *world, struct world_pe *pe)
