@@ -259,7 +259,7 @@ int prs_tool_info(int argc, char **argv)
     }
     info->json.option = "--json";
     const struct prs_option options[] = {
-        {"fabric", "NAME", "look closer at this one: libfabric, cudadma or loopback",
+        {"fabric", "NAME", "look closer at this one: libfabric, verbs, cudadma, loopback",
          prs_parse_text, &info->fabric},
         {"provider", "NAME", "and this libfabric provider: tcp, sockets, shm, ...", prs_parse_text,
          &info->provider},

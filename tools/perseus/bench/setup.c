@@ -105,7 +105,7 @@ static const char *parse_ctas(const char *text, void *target)
 void prs_bench_setup_options(struct prs_bench_setup *setup, struct prs_option *out)
 {
     const struct prs_option options[PRS_BENCH_SETUP_OPTIONS] = {
-        {"fabric", "NAME", "libfabric or loopback (all PEs in one process)", prs_parse_text,
+        {"fabric", "NAME", "libfabric, verbs or loopback (all PEs in one process)", prs_parse_text,
          &setup->fabric},
         {"provider", "NAME", "libfabric provider: tcp, sockets, shm, ...", prs_parse_text,
          &setup->provider},
