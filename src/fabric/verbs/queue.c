@@ -187,7 +187,7 @@ void prs_verbs_queue_completed(struct prs_verbs_endpoint *endpoint, const struct
 {
     struct prs_verbs_queue *queue = endpoint->queues[wc->wr_id >> 32];
     uint64_t position = queue->done + (uint32_t)((uint32_t)wc->wr_id - (uint32_t)queue->done);
-    if (wc->status != IBV_WC_SUCCESS && queue->failed_at == UINT64_MAX) {
+    if (wc->status != IBV_WC_SUCCESS && position < queue->failed_at) {
         fail_at(endpoint, queue, position, wc);
     }
     queue->done = position + 1;
