@@ -167,7 +167,7 @@ static uint64_t arrival_ns(struct prs_faulty_endpoint *self, const struct prs_op
     return peer->link_free_ns + config->latency_ns + random_jitter(self);
 }
 
-/* A free operation, or NULL if there is no room. */
+/* A free operation of which nothing is true yet, or NULL if there is no room. */
 static struct prs_faulty_op *take_free(struct prs_faulty_endpoint *self)
 {
     if (self->n_ops == PRS_FAULTY_INFLIGHT) {
@@ -178,6 +178,9 @@ static struct prs_faulty_op *take_free(struct prs_faulty_endpoint *self)
         unlink(&self->free, queued);
     } else {
         queued = malloc(sizeof *queued);
+    }
+    if (queued != NULL) {
+        queued->is_inside = queued->is_doomed = queued->is_told = false;
     }
     return queued;
 }
@@ -258,8 +261,6 @@ enum perseus_status prs_faulty_post(struct prs_endpoint *endpoint, const struct 
         memcpy(queued->copied, op->inline_source, op->bytes);
     }
     queued->number = ++self->posted;
-    queued->is_inside = false;
-    queued->is_told = false;
     queued->is_doomed =
         queued->number == config->fail_nth || prs_rng_unit(&self->rng) < config->error_probability;
     queued->due_ns = arrival_ns(self, op);
