@@ -39,7 +39,8 @@ enum perseus_status prs_bootstrap_open_local(int fd, int rank, int size, uint32_
                                              const struct prs_log *log, struct prs_bootstrap **out)
 {
     const unsigned char no_secret[PRS_PROOF_SECRET_BYTES] = {0};
-    /* What the program has opened there instead, say a connection of its own, must not get our hello. */
+    /* What the program has opened there instead, say a connection of its own, must not get our
+     * hello. */
     if (!has_option(fd, SO_TYPE, SOCK_STREAM) || !has_option(fd, SO_DOMAIN, AF_UNIX) ||
         fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
         return prs_fail(log, PERSEUS_INVALID_ARGUMENT,

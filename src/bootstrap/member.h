@@ -34,8 +34,8 @@ enum perseus_status prs_member_init(struct prs_member *member, const struct prs_
 void prs_member_finish(struct prs_member *member, bool says_goodbye);
 
 /* Sees proof that the hub knows `secret`, proves the same, and waits until it lets this PE in, or
- * deadline_ns. The socket is
- * the member's on success. AGAIN, not logged: the hub closed before it answered. */
+ * deadline_ns. The socket is the member's on success. AGAIN, not logged: the hub closed before it
+ * answered. */
 enum perseus_status prs_member_join(struct prs_member *member, int fd, const unsigned char *secret,
                                     uint64_t deadline_ns);
 /* timeout_ms from now, UINT64_MAX for PERSEUS_NO_TIMEOUT. */

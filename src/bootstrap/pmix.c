@@ -422,10 +422,10 @@ static const struct prs_bootstrap_ops pmix_ops = {
     .abandon = abandon,
 };
 
-/* A number that is the same on every PE and that no earlier open had while PMIx stays initialized (by
- * MPI, say): some of its stores give the first value of a key for ever. Without that, opening again
- * is not safe anyway: PMIx takes a PE that disconnects to have left, and may end a fence of the
- * others without it. */
+/* A number that is the same on every PE and that no earlier open had while PMIx stays initialized
+ * (by MPI, say): some of its stores give the first value of a key for ever. Without that, opening
+ * again is not safe anyway: PMIx takes a PE that disconnects to have left, and may end a fence of
+ * the others without it. */
 static enum perseus_status number_instance(struct prs_pmix *pmix)
 {
     static const char key[] = "perseus.instance";

@@ -6,10 +6,10 @@
  * names, writes what prs_star_output names, and tells what happened. After any call, slots with
  * something to do are in the list that prs_star_next_dirty empties.
  *
- * A rank joins once (bootstrap/proof.h), gathers in rounds, and leaves with BYE. The first failure of the job (a rank
- * is lost, missing past a deadline, or calls with other bytes) is told to every member and ends
- * gathering for good. Strangers (connections that have not proven the secret) are at most
- * PRS_STAR_STRANGERS, hold a fixed amount of memory, and live at most PRS_STAR_HELLO_MS.
+ * A rank joins once (bootstrap/proof.h), gathers in rounds, and leaves with BYE. The first failure
+ * of the job (a rank is lost, missing past a deadline, or calls with other bytes) is told to every
+ * member and ends gathering for good. Strangers (connections that have not proven the secret) are
+ * at most PRS_STAR_STRANGERS, hold a fixed amount of memory, and live at most PRS_STAR_HELLO_MS.
  *
  * Memory: O(size) and the contributions of one round, at most two rounds while one is sent.
  */

@@ -16,8 +16,9 @@ struct prs_names {
     const char *const *matrices, *const *shared_matrices;
 };
 
-/* How `checkpoint` names the experts of one layer, and its shared expert if that is wanted. What is there
- * but not read (experts in one tensor, quantized ones, biases, a dense layer) is refused by name. */
+/* How `checkpoint` names the experts of one layer, and its shared expert if that is wanted. What is
+ * there but not read (experts in one tensor, quantized ones, biases, a dense layer) is refused by
+ * name. */
 enum perseus_status prs_names_find(const struct prs_checkpoint *checkpoint, uint32_t layer,
                                    bool wants_shared, const struct prs_log *log,
                                    struct prs_names *out);

@@ -115,8 +115,8 @@ static const char *reason_against(const char *text)
     }
 }
 
-/* Integers: '<i8' as torch.topk gives them, '<i4' as serving engines keep them, smaller ones to save
- * room. */
+/* Integers: '<i8' as torch.topk gives them, '<i4' as serving engines keep them, smaller ones to
+ * save room. */
 static enum perseus_status read_type(struct cursor *cursor, struct prs_npy *npy)
 {
     char text[16];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* npy.h: NumPy array files (format versions 1 to 3), as far as recorded routing needs them: C order,
- * integers of 1 to 8 bytes, little-endian, up to three dimensions. */
+/* npy.h: NumPy array files (format versions 1 to 3), as far as recorded routing needs them: C
+ * order, integers of 1 to 8 bytes, little-endian, up to three dimensions. */
 #ifndef PRS_MODEL_NPY_H
 #define PRS_MODEL_NPY_H
 
@@ -25,8 +25,8 @@ struct prs_npy {
  * which file, at which offset, and what was expected there. */
 enum perseus_status prs_npy_parse(const char *name, const unsigned char *bytes, size_t size,
                                   const struct prs_log *log, struct prs_npy *out);
-/* The item at `index`, counted in C order; index < the product of the shape. What is above INT64_MAX is
- * INT64_MAX. */
+/* The item at `index`, counted in C order; index < the product of the shape. What is above
+ * INT64_MAX is INT64_MAX. */
 int64_t prs_npy_item(const struct prs_npy *npy, uint64_t index);
 
 #endif

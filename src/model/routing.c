@@ -69,7 +69,8 @@ static void fill_balanced(const struct prs_routing *routing)
     }
 }
 
-/* Draws without replacement: the top_k largest of log(u) / weight (Efraimidis and Spirakis 2006). */
+/* Draws without replacement: the top_k largest of log(u) / weight (Efraimidis and Spirakis
+ * 2006). */
 static void fill_zipf(const struct prs_routing *routing, struct prs_rng *rng,
                       const int32_t *rank_of, double exponent)
 {

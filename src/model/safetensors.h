@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* safetensors.h: the tensor file format of model hubs: a JSON header, then raw little-endian data. */
+/* safetensors.h: the tensor file format of model hubs: a JSON header, then raw little-endian
+ * data. */
 #ifndef PRS_MODEL_SAFETENSORS_H
 #define PRS_MODEL_SAFETENSORS_H
 

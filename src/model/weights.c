@@ -66,8 +66,8 @@ void prs_weights_random(const struct perseus_moe_config *config, void *block, ui
 
 /* ---- from a checkpoint ---- */
 
-/* A matrix of one expert inside a tensor: shared experts lie one behind the other in one, side by side in
- * the down projection. */
+/* A matrix of one expert inside a tensor: shared experts lie one behind the other in one, side by
+ * side in the down projection. */
 struct part {
     struct prs_tensor tensor;
     size_t rows, columns; /* of the matrix */
@@ -97,7 +97,8 @@ static float item_of(const struct prs_tensor *tensor, size_t index)
     return tensor->type == PRS_TENSOR_BF16 ? prs_bf16_to_f32(bits) : f16_to_f32(bits);
 }
 
-/* Copies it in the type that the block has. False at the first item that is not finite there: *out_at. */
+/* Copies it in the type that the block has. False at the first item that is not finite there:
+ * *out_at. */
 static bool copy(const struct part *part, bool to_bf16, void *out, size_t *out_at)
 {
     for (size_t row = 0; row < part->rows; row++) {
@@ -145,8 +146,8 @@ static enum perseus_status check_shape(const struct load *load, const char *name
         (unsigned long long)tensor->shape[1]);
 }
 
-/* Matrix `matrix` of expert `index`. All shared experts are one in the file, with their intermediate sizes
- * added up: a network of that size is the sum of theirs. */
+/* Matrix `matrix` of expert `index`. All shared experts are one in the file, with their
+ * intermediate sizes added up: a network of that size is the sum of theirs. */
 static enum perseus_status load_matrix(const struct load *load, uint32_t index,
                                        enum prs_matrix matrix)
 {

@@ -19,9 +19,9 @@ struct perseus_moe_expert prs_weights_view(const struct perseus_moe_config *conf
  * size through the layer. The bf16 values are the rounded f32 ones. */
 void prs_weights_random(const struct perseus_moe_config *config, void *block, uint32_t index,
                         uint64_t seed);
-/* Fills all experts from the tensors of layer `layer` of a checkpoint (checkpoint.h; names.h lists the
- * families), converted to weight_dtype. NOT_FOUND, PROTOCOL and so on name the file and the tensor; so
- * does INVALID_ARGUMENT, where a value is no finite number. */
+/* Fills all experts from the tensors of layer `layer` of a checkpoint (checkpoint.h; names.h lists
+ * the families), converted to weight_dtype. NOT_FOUND, PROTOCOL and so on name the file and the
+ * tensor; so does INVALID_ARGUMENT, where a value is no finite number. */
 enum perseus_status prs_weights_load(const struct perseus_moe_config *config, void *block,
                                      const char *path, uint32_t layer, const struct prs_log *log);
 

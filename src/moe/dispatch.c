@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sending rows to experts: staged in the order of experts, or straight into a neighbour's memory. */
+/* Sending rows to experts: staged in the order of experts, or straight into a neighbour's
+ * memory. */
 #include <string.h>
 
 #include "moe/math/bf16.h"
@@ -56,7 +57,8 @@ enum perseus_status prs_moe_dispatch(struct prs_worker *worker, const struct prs
         return status;
     }
     prs_moe_note_progress(moe);
-    /* Acquire and release: with each other, so that the last one's `end` sends what all have staged. */
+    /* Acquire and release: with each other, so that the last one's `end` sends what all have
+     * staged. */
     bool is_last = atomic_fetch_sub_explicit(&round->dispatch_left, 1, memory_order_acq_rel) == 1;
     return is_last ? ended(moe, round) : PERSEUS_OK;
 }

@@ -21,17 +21,17 @@ enum perseus_status prs_expert_init(struct prs_expert *expert,
                                     const struct prs_log *log);
 void prs_expert_finish(struct prs_expert *expert); /* zeroed is allowed */
 
-/* Products are made for whole steps of rows. oneDNN compiles each number of rows apart, and with every
- * number in use the code falls out of the caches: tiles of a few rows then take a third longer. A step
- * costs no more than one row, as the weights have to be read anyway. */
+/* Products are made for whole steps of rows. oneDNN compiles each number of rows apart, and with
+ * every number in use the code falls out of the caches: tiles of a few rows then take a third
+ * longer. A step costs no more than one row, as the weights have to be read anyway. */
 #define PRS_EXPERT_STEP 16
 static inline uint32_t prs_expert_steps(uint32_t rows)
 {
     return (rows + PRS_EXPERT_STEP - 1) / PRS_EXPERT_STEP * PRS_EXPERT_STEP;
 }
 
-/* What one thread needs beside the rows: tables of [steps of tile_tokens] rows. Rows past a tile's own
- * hold what was there before, and their results are not used. */
+/* What one thread needs beside the rows: tables of [steps of tile_tokens] rows. Rows past a tile's
+ * own hold what was there before, and their results are not used. */
 struct prs_expert_bench {
     const struct perseus_moe_config *config;
     struct prs_gemm *gemm;
@@ -56,8 +56,8 @@ struct prs_expert_rows {
 };
 
 /* out = expert(in) for all parts as one product. All rows together are at most
- * prs_expert_steps(tile_tokens). A row's result does not depend on its place, nor on the other rows,
- * as long as the number of steps is the same: to the bit. */
+ * prs_expert_steps(tile_tokens). A row's result does not depend on its place, nor on the other
+ * rows, as long as the number of steps is the same: to the bit. */
 enum perseus_status prs_expert_run(struct prs_expert_bench *bench, const struct prs_expert *expert,
                                    const struct prs_expert_rows *parts, uint32_t n_parts,
                                    enum perseus_moe_dtype in_type, enum perseus_moe_dtype out_type);

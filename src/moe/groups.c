@@ -5,8 +5,8 @@
 
 #include "moe/layer.h"
 
-/* If no size was asked for. Signals wait for their whole group: one of many experts saves fences, but
- * keeps the receiver idle until the last of them is through. */
+/* If no size was asked for. Signals wait for their whole group: one of many experts saves fences,
+ * but keeps the receiver idle until the last of them is through. */
 #define EXPERTS_MAX 8
 
 struct prs_groups {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* groups.h: which experts' signals share a fence. Groups are of one direction and one half, in the order of
- * PEs and experts. */
+/* groups.h: which experts' signals share a fence. Groups are of one direction and one half, in the
+ * order of PEs and experts. */
 #ifndef PRS_MOE_GROUPS_H
 #define PRS_MOE_GROUPS_H
 

@@ -111,8 +111,8 @@ struct perseus_moe {
     struct prs_trace *trace;  /* NULL: none */
     uint64_t started, waited; /* forwards; the caller's thread only */
 
-    /* Of what is "watcher only": a new forward resets it. Who holds it looks and pushes tasks, but sends
-     * nothing and waits for nothing: texts about what is awaited take it too. */
+    /* Of what is "watcher only": a new forward resets it. Who holds it looks and pushes tasks, but
+     * sends nothing and waits for nothing: texts about what is awaited take it too. */
     pthread_mutex_t scan_mutex;
     pthread_mutex_t mutex; /* of what follows */
     pthread_cond_t ended;
@@ -226,8 +226,8 @@ uint64_t prs_roles_bytes(const struct prs_moe_plan *plan);
 /* Without threads: does what there is to do until `round` has ended. */
 void prs_roles_drive(struct perseus_moe *moe, const struct prs_round *round);
 
-/* For tools that compare: how the next forward travels, on all PEs alike, with none in flight. The layer
- * was created with experts, and any groups of *mode outlive its use. */
+/* For tools that compare: how the next forward travels, on all PEs alike, with none in flight. The
+ * layer was created with experts, and any groups of *mode outlive its use. */
 void prs_moe_set_mode(struct perseus_moe *moe, const struct prs_moe_mode *mode);
 /* For tools: lets every worker record the products of the last forward that had experts, at most
  * `products_max` of them. Before the first forward. */

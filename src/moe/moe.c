@@ -63,7 +63,8 @@ static uint64_t fingerprint(const struct prs_moe_plan *plan)
 {
     const struct perseus_moe_config *config = &plan->config;
     uint64_t capacity;
-    /* The analyzer does not know that PEs that agree have all succeeded, so that there is a plan. */
+    /* The analyzer does not know that PEs that agree have all succeeded, so that there is a
+     * plan. */
     memcpy(&capacity, &config->capacity_factor, sizeof capacity); /* NOLINT(clang-analyzer-*) */
     const uint64_t fields[] = {
         config->hidden,     config->intermediate,       config->experts,      config->top_k,

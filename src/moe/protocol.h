@@ -5,12 +5,13 @@
  *   coupled     every transfer: payload and its own signal
  *   decoupled   payloads, and one fence and all signals when a group of experts is through
  *   put-only    payloads; one quiet when all are sent; then the signals, one message a PE
- *   collective  nothing until all is staged; one payload and one message of signals a PE; a barrier;
- *               nobody looks before
+ *   collective  nothing until all is staged; one payload and one message of signals a PE; a
+ *               barrier; nobody looks before
  *
- * PEs that share memory get every transfer's signal at once, whatever the protocol (but for collective,
- * which treats all alike). An expert without rows gets a signal too, and is answered: so every PE knows,
- * without counting messages, when it has heard of everybody, and when its buffers are free again.
+ * PEs that share memory get every transfer's signal at once, whatever the protocol (but for
+ * collective, which treats all alike). An expert without rows gets a signal too, and is answered:
+ * so every PE knows, without counting messages, when it has heard of everybody, and when its
+ * buffers are free again.
  *
  * To add one: a file in protocol/, and its line in protocol/registry.c.
  */
@@ -37,10 +38,10 @@ struct prs_moe_protocol {
 
 extern const struct prs_moe_protocol prs_moe_coupled, prs_moe_decoupled, prs_moe_put_only,
     prs_moe_collective;
-/* For tools, where results do not matter: coupled without its fences, put-only without its quiet, collective
- * without its barriers. Nothing keeps a signal behind its payload, so no protocol that does can be faster
- * with the same messages: the least that these take is the ceiling. The caller's quiet and a meeting of all
- * PEs must come before the next forward. */
+/* For tools, where results do not matter: coupled without its fences, put-only without its quiet,
+ * collective without its barriers. Nothing keeps a signal behind its payload, so no protocol that
+ * does can be faster with the same messages: the least that these take is the ceiling. The caller's
+ * quiet and a meeting of all PEs must come before the next forward. */
 extern const struct prs_moe_protocol prs_moe_coupled_unordered, prs_moe_put_only_unordered,
     prs_moe_collective_unordered;
 

@@ -78,9 +78,9 @@ static void give_up(const struct prs_worker *worker, const struct prs_wait *wait
     prs_moe_break(worker->moe, prs_wait_fail(wait, status, "%s", text));
 }
 
-/* Beyond the wait's own short sleeps: the longer nothing comes, the longer the next sleep, an eighth of
- * the time waited. On a machine with fewer cores than PEs, every look takes a core from a PE that
- * computes what is awaited. */
+/* Beyond the wait's own short sleeps: the longer nothing comes, the longer the next sleep, an
+ * eighth of the time waited. On a machine with fewer cores than PEs, every look takes a core from a
+ * PE that computes what is awaited. */
 static void rest(uint64_t waited_ns)
 {
     uint64_t rest_ns = waited_ns / 8;

@@ -5,8 +5,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* How far behind the first task tiles of the same expert are looked for: a bound on the time that the
- * mutex is held. */
+/* How far behind the first task tiles of the same expert are looked for: a bound on the time that
+ * the mutex is held. */
 enum { PICK_LOOK = 64 };
 
 struct task_ring {

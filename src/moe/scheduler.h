@@ -50,8 +50,8 @@ void prs_scheduler_push(struct prs_scheduler *scheduler, const struct prs_task *
 /* What the calling thread shall do; sleeps until there is something, if it `may_sleep`. */
 enum prs_next prs_scheduler_next(struct prs_scheduler *scheduler, bool may_run, bool may_watch,
                                  bool may_sleep, struct prs_task *out);
-/* More tiles like `task` (of its expert and half) that wait in front, in their order, as long as their
- * rows are `rows` together, and they are `tasks_max`, at most: part of the caller's run. */
+/* More tiles like `task` (of its expert and half) that wait in front, in their order, as long as
+ * their rows are `rows` together, and they are `tasks_max`, at most: part of the caller's run. */
 uint32_t prs_scheduler_take_tiles(struct prs_scheduler *scheduler, const struct prs_task *task,
                                   uint32_t rows, struct prs_task *out, uint32_t tasks_max);
 void prs_scheduler_ran(struct prs_scheduler *scheduler);

@@ -35,9 +35,9 @@ enum perseus_status prs_worker_multiply(struct prs_worker *worker, struct prs_ro
     return status;
 }
 
-/* How many rows of other tiles a tile's product can take along. A product is made for whole steps of
- * rows in any case, and a row's result is the same to the bit in any place of the same step; so tiles
- * that fit in one go together. With relaxed, as many as a tile may have. */
+/* How many rows of other tiles a tile's product can take along. A product is made for whole steps
+ * of rows in any case, and a row's result is the same to the bit in any place of the same step; so
+ * tiles that fit in one go together. With relaxed, as many as a tile may have. */
 static uint32_t room_beside(const struct perseus_moe_config *config, uint32_t rows)
 {
     uint32_t most = PRS_EXPERT_STEP;
@@ -118,7 +118,8 @@ static enum perseus_status answer(struct perseus_moe *moe, struct prs_round *rou
         }
     }
     atomic_uint *left = &prs_moe_pair(moe, round, pair->pe, pair->index)->tiles_left;
-    /* Acquire and release: with each other, so that the last one's signal covers every thread's tile. */
+    /* Acquire and release: with each other, so that the last one's signal covers every thread's
+     * tile. */
     bool is_last = atomic_fetch_sub_explicit(left, 1, memory_order_acq_rel) == 1;
     return is_last ? end_pair(moe, round, pair) : PERSEUS_OK;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transfer.h: what travels between one PE and one expert of another, in either way: rows to the expert,
- * or its results back. All of it is a pair; a transfer is a pair, or one of its tiles. What it needs
- * (addresses, bytes, signal, word) is computed here, once, and handed on.
+ * transfer.h: what travels between one PE and one expert of another, in either way: rows to the
+ * expert, or its results back. All of it is a pair; a transfer is a pair, or one of its tiles. What
+ * it needs (addresses, bytes, signal, word) is computed here, once, and handed on.
  */
 #ifndef PRS_MOE_TRANSFER_H
 #define PRS_MOE_TRANSFER_H
@@ -32,7 +32,8 @@ struct prs_moe_transfer {
     struct prs_moe_word word;
 };
 
-/* All rows of a pair, with the signal that stands for all its tiles. ANSWERS: the pair has been met. */
+/* All rows of a pair, with the signal that stands for all its tiles. ANSWERS: the pair has been
+ * met. */
 struct prs_moe_transfer prs_moe_transfer_pair(const struct perseus_moe *moe,
                                               const struct prs_round *round, enum prs_moe_way way,
                                               uint32_t pe, uint32_t index);
@@ -40,7 +41,8 @@ struct prs_moe_transfer prs_moe_transfer_pair(const struct perseus_moe *moe,
 struct prs_moe_transfer prs_moe_transfer_tile(const struct perseus_moe *moe,
                                               const struct prs_moe_transfer *pair, uint32_t tile);
 
-/* In how many transfers a pair goes, one or more: as many as it has tiles if the way signals each. */
+/* In how many transfers a pair goes, one or more: as many as it has tiles if the way signals
+ * each. */
 uint32_t prs_moe_transfers(const struct perseus_moe *moe, const struct prs_moe_transfer *pair);
 
 /* The signal word for all of expert `index` in one half of the buffers. */

@@ -47,8 +47,8 @@ static enum perseus_status meet(const struct perseus_moe *moe, struct prs_round 
     return PERSEUS_OK;
 }
 
-/* Takes the word out of `signal`, if one is there: the next one is only sent behind our answer, so a word
- * that was taken is never met again, however many forwards later the slot is used. */
+/* Takes the word out of `signal`, if one is there: the next one is only sent behind our answer, so
+ * a word that was taken is never met again, however many forwards later the slot is used. */
 static enum perseus_status take_word(const struct perseus_moe *moe, const struct prs_round *round,
                                      uint64_t *signal, struct prs_moe_word *out)
 {

@@ -124,7 +124,8 @@ static void another_version(struct host_pe *pe, void *block, size_t bytes)
     }
 }
 
-/* A PE that died before: the bootstrap, which is NVSHMEM's, says so or its launcher ends the job. */
+/* A PE that died before: the bootstrap, which is NVSHMEM's, says so or its launcher ends the
+ * job. */
 static void test_a_failing_bootstrap_is_one_line(void **state)
 {
     (void)state;
@@ -299,8 +300,8 @@ static void *release_later(void *argument)
     return NULL;
 }
 
-/* The program's threads hold the driver while the proxies want to copy: after a while it is said, and once they let
- * go everything goes on. */
+/* The program's threads hold the driver while the proxies want to copy: after a while it is said,
+ * and once they let go everything goes on. */
 static void held_body(struct host_pe *pe, void *argument)
 {
     pthread_t thread = 0;
@@ -341,8 +342,8 @@ static void test_a_held_driver_is_named(void **state)
     ears_clean_environment();
 }
 
-/* A kernel fails in the middle of traffic: one line says whose fault it is, the proxy's calls end quietly, and
- * nothing crashes on the way out. */
+/* A kernel fails in the middle of traffic: one line says whose fault it is, the proxy's calls end
+ * quietly, and nothing crashes on the way out. */
 static void broken_body(struct host_pe *pe, void *argument)
 {
     host_on_proxy(pe, put_and_quiet, argument);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_cuda.h: enough of the CUDA driver to test staging on a machine without a GPU. It is a library
- * with the driver's SONAME, which is how transports find it without a table.
+ * fake_cuda.h: enough of the CUDA driver to test staging on a machine without a GPU. It is a
+ * library with the driver's SONAME, which is how transports find it without a table.
  *
  * Device memory is not readable or writable at its own address: touching it from the CPU is a
  * crash, as it should be; tests look through a second mapping, as GPU threads would. Streams are

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* foreign.c: a transport that is not ours, for the profiler to wrap: PEs are threads of one process, a fence takes
- * its time, what it need not offer it does not. */
+/* foreign.c: a transport that is not ours, for the profiler to wrap: PEs are threads of one
+ * process, a fence takes its time, what it need not offer it does not. */
 #include "foreign.h"
 
 #include <stdlib.h>
@@ -57,7 +57,8 @@ static int finalize(void *t)
     return 0;
 }
 
-/* No threads run while words move: the harness's kernels signal, then quiet, then meet at a barrier. */
+/* No threads run while words move: the harness's kernels signal, then quiet, then meet at a
+ * barrier. */
 static int rma(void *t, int pe, struct prs_abi_rma_verb verb, struct prs_abi_rma_memory *remote,
                struct prs_abi_rma_memory *local, struct prs_abi_rma_bytes bytes, int channel)
 {

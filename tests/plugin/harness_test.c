@@ -94,7 +94,7 @@ static int run_lane(const struct lane *lane, uint64_t seed, const char *only)
         }
         for (int major = PRS_INTERFACE_FIRST; major <= PRS_INTERFACE_LAST; major++) {
             if (lane->processes && (i + i / 5 + (size_t)major + 2) % 5 > 1) {
-                continue; /* real providers take a second to start: two interfaces each will do, 7.0 for atomics */
+                continue; /* real providers take a second to start: two interfaces each will do */
             }
             struct traffic traffic = {
                 .seed = seed,

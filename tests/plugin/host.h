@@ -40,9 +40,8 @@ struct host_spec {
     int version;      /* 30000, 40000 */
     int n_pes;
     bool processes;
-    bool
-        drops_fences; /* device fences do not reach the transport, where the interface lets that be */
-    int timeout_ms;   /* of the harness's own barriers; 0: 30 s */
+    bool drops_fences; /* device fences end at the host, where the interface lets that be */
+    int timeout_ms;    /* of the harness's own barriers; 0: 30 s */
     bool starts_badly; /* connect is expected to fail on every PE */
     bool bootstrap_fails;
     /* May change what a PE tells the others when they connect. */

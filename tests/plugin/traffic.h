@@ -9,8 +9,7 @@
 struct traffic {
     uint64_t seed;
     int rounds;
-    bool
-        keeps_puts; /* two large puts keep their order, whatever becomes of the fence between them */
+    bool keeps_puts; /* two large puts keep their order, whatever a fence between them does */
 };
 
 /* Puts with signals from everyone to everyone; payload is checked the moment its signal is seen. */
@@ -20,7 +19,8 @@ void traffic_groups(struct host_pe *pe, void *traffic);
 /* Flags behind bulk data (P, small put, atomics): with the fences a program makes, which the host
  * may drop. */
 void traffic_flags(struct host_pe *pe, void *traffic);
-/* Operations of every kind with fences between them, watched all the time: none is seen before an earlier one. */
+/* Operations of every kind with fences between them, watched all the time: none is seen before an
+ * earlier one. */
 void traffic_order(struct host_pe *pe, void *traffic);
 /* SETs of a growing counter to one word, no fence: it never goes back. */
 void traffic_growing(struct host_pe *pe, void *traffic);

@@ -155,8 +155,8 @@ static uint64_t some_float(struct prs_rng *rng, int bytes)
                         : (bits & 0x800fffffffffffff) | (1023 + bits % 5) << 52;
 }
 
-/* One word that nobody else touches. Also what sets and swaps a float, which copies bits, and what adds integers to
- * the same word. */
+/* One word that nobody else touches. Also what sets and swaps a float, which copies bits, and what
+ * adds integers to the same word. */
 static void check_floats(struct host_pe *pe, const struct traffic *traffic, int target, int bytes)
 {
     static const int descs[] = {PRS_ABI_AMO_ADD | DEVICE_FLOAT,
@@ -235,7 +235,7 @@ static void atomics_kernel(struct host_pe *pe, void *argument)
         add_floats_together(pe, rounds);
     }
     CHECK(pe, device_barrier(pe, FLAGS, &barriers));
-    uint64_t times = (uint64_t)(rounds * pe->n_pes), halves = host_word(pe, COUNTERS + 8);
+    uint64_t times = (uint64_t)rounds * (uint64_t)pe->n_pes, halves = host_word(pe, COUNTERS + 8);
     CHECK(pe, host_word(pe, COUNTERS) == 3 * times);
     if (pe->interface->has_floats) {
         check_sums(pe, (int)times);

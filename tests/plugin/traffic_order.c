@@ -92,8 +92,8 @@ static void *order_main(void *argument)
     return NULL;
 }
 
-/* As a GPU polls: payload that no signal has announced yet is a race to ThreadSanitizer, so it is kept from seeing
- * this. */
+/* As a GPU polls: payload that no signal has announced yet is a race to ThreadSanitizer, so it is
+ * kept from seeing this. */
 __attribute__((no_sanitize("thread"))) static uint64_t glance(const struct host_pe *pe, int step)
 {
     return *(const volatile uint64_t *)(const volatile void *)(pe->view + word_at(step));

@@ -59,8 +59,8 @@ static void write_values(struct host_pe *pe, uint64_t *barriers)
     }
 }
 
-/* An array sent word by word, as nvshmem_float_p sends one: up, down, and every other word; words of
- * other widths between them; then a flag. Nothing else changes. */
+/* An array sent word by word, as nvshmem_float_p sends one: up, down, and every other word; words
+ * of other widths between them; then a flag. Nothing else changes. */
 static void write_arrays(struct host_pe *pe, uint64_t *barriers)
 {
     enum { N = 200 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unload_test.c: a host that unloads the file while it still has a transport of it. Threads run that code (the
- * host's proxy, the watch of a staged heap), so it must stay; whether it does shows in a process of its own. */
+/* unload_test.c: a host that unloads the file while it still has a transport of it. Threads run
+ * that code (the host's proxy, the watch of a staged heap), so it must stay; whether it does shows
+ * in a process of its own. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

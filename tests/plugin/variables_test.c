@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* variables_test.c: NVSHMEM's variables for its transports: each works, or one line says that it does not apply. */
+/* variables_test.c: NVSHMEM's variables for its transports: each works, or one line says that it
+ * does not apply. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -127,7 +128,8 @@ static void test_provider_and_debug_are_heeded(void **state)
 
 int main(void)
 {
-    /* Loaded for good: it keeps what it allocated once in globals, which LeakSanitizer would miss. */
+    /* Loaded for good: it keeps what it allocated once in globals, which LeakSanitizer would
+     * miss. */
     dlopen("libfabric.so.1", RTLD_NOW | RTLD_NODELETE);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_variable_works_or_is_told),

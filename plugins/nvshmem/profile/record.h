@@ -2,8 +2,8 @@
 /*
  * record.h: what the profiler writes, one file per PE, and how.
  *
- * The file is mapped memory, so that it is complete whatever ends the process. The layout is read by
- * `perseus nvshmem-profile` of the same build: head, then a row per peer, then the events.
+ * The file is mapped memory, so that it is complete whatever ends the process. The layout is read
+ * by `perseus nvshmem-profile` of the same build: head, then a row per peer, then the events.
  */
 #ifndef PRS_NVSHMEM_PROFILE_RECORD_H
 #define PRS_NVSHMEM_PROFILE_RECORD_H
@@ -59,12 +59,12 @@ struct prs_profile_head {
     uint32_t offers_fence;
     uint32_t events_max;
     uint64_t events, events_lost;
-    /* A fence request is a run of fence calls: interface 3.0 asks for every PE in turn. A put_signal of
-     * 4.0 has one inside, behind its put. */
-    uint64_t fence_requests, fence_open,
-        fence_open_max; /* operations open when it came: sum, most */
-    uint64_t
-        peers_between_quiets; /* peers with operations, summed over the quiets: fences that would do */
+    /* A fence request is a run of fence calls: interface 3.0 asks for every PE in turn. A
+     * put_signal of 4.0 has one inside, behind its put. */
+    uint64_t fence_requests;
+    uint64_t fence_open, fence_open_max; /* operations open when it came: sum, most */
+    /* Peers with operations, summed over the quiets: fences that would do. */
+    uint64_t peers_between_quiets;
 };
 
 struct prs_profile {
@@ -88,8 +88,8 @@ bool prs_profile_open(struct prs_profile *profile, const char *directory, int pe
 void prs_profile_close(struct prs_profile *profile);
 
 uint64_t prs_profile_now_ns(void);
-/* One call toward `peer` (or out of range: all) that began at start_ns and is over. The proxy's calls
- * come from one thread; those of user threads are not recorded. */
+/* One call toward `peer` (or out of range: all) that began at start_ns and is over. The proxy's
+ * calls come from one thread; those of user threads are not recorded. */
 void prs_profile_add(struct prs_profile *profile, enum prs_profile_kind kind, bool proxy, int peer,
                      uint64_t bytes, uint64_t start_ns);
 

@@ -21,12 +21,12 @@ enum perseus_status prs_cuda_create(const struct prs_abi_cuda_table *table,
                                     const struct prs_log *log, struct prs_cuda **out);
 void prs_cuda_destroy(struct prs_cuda *cuda); /* NULL allowed */
 
-/* Makes init's context current in the calling thread, if none is. Without a GPU there is nothing to do,
- * here and for a lane that was not initialised. */
+/* Makes init's context current in the calling thread, if none is. Without a GPU there is nothing to
+ * do, here and for a lane that was not initialised. */
 enum perseus_status prs_cuda_enter(struct prs_cuda *cuda);
 bool prs_cuda_is_device(const struct prs_cuda *cuda, const void *pointer);
-/* Whether the GPU's atomics on system memory exclude the CPUs': without, a kernel that polls a word with
- * atomics may keep it to itself. True without a GPU. */
+/* Whether the GPU's atomics on system memory exclude the CPUs': without, a kernel that polls a word
+ * with atomics may keep it to itself. True without a GPU. */
 bool prs_cuda_has_host_atomics(const struct prs_cuda *cuda);
 /* A kernel of this process has failed, which ends all use of the GPU; told once. */
 bool prs_cuda_is_faulted(const struct prs_cuda *cuda);

@@ -240,7 +240,8 @@ static uint64_t moved(const void *context)
     return stage->moves - stage->knocks;
 }
 
-/* A message of staging's own has completed: one that tells `done`, whose `index` says, or a knock. */
+/* A message of staging's own has completed: one that tells `done`, whose `index` says, or a
+ * knock. */
 static void told(void *context, uint32_t index)
 {
     struct prs_staging *stage = context;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * stage.h: memory that the fabric does not reach itself, by way of host memory: the GPU's, through
- * page-locked rings; and system memory where the fabric's CPUs copy every message anyway, so that many
- * puts and signals share one.
+ * page-locked rings; and system memory where the fabric's CPUs copy every message anyway, so that
+ * many puts and signals share one.
  *
  * Toward every PE there are two rings, mirrored: what is written at a position of the own outgoing
  * ring is put to the same position of the peer's incoming ring, and the peer's agent (its progress,
@@ -17,10 +17,10 @@
  * and replies (of gets and fetches) have rings of their own: replies never wait for requests, so
  * two PEs that ask each other for much do not block each other.
  *
- * A large put between system memories would be copied twice more than needed. It passes the rings by
- * (stage_bulk.c): the fabric carries it to its destination, before its slot. It may not overtake what
- * stands before the last fence, or, where the host keeps fences to itself, anything in front of it: so it
- * leaves when the receiver is done with the slots of that which hold anything.
+ * A large put between system memories would be copied twice more than needed. It passes the rings
+ * by (stage_bulk.c): the fabric carries it to its destination, before its slot. It may not overtake
+ * what stands before the last fence, or, where the host keeps fences to itself, anything in front
+ * of it: so it leaves when the receiver is done with the slots of that which hold anything.
  *
  * Words: the receiver publishes how far it has taken ("done": room, and completion for quiet), one
  * message at a time. Memory: 5/2 of PERSEUS_STAGE_BYTES for each PE.
@@ -166,8 +166,8 @@ bool prs_staging_is_device(const struct prs_staging *stage, const void *pointer)
 enum perseus_status prs_staging_amo_here(struct prs_staging *stage, const struct prs_amo *amo,
                                          void *word, uint64_t *out_old);
 
-/* A dead peer never tells `done`, and where nothing is sent to it nobody notices: so who waits for it long
- * knocks. `idle`: rounds without any work. */
+/* A dead peer never tells `done`, and where nothing is sent to it nobody notices: so who waits for
+ * it long knocks. `idle`: rounds without any work. */
 void prs_staging_knock(struct prs_staging *stage, int pe, uint32_t idle);
 
 /* stage_in.c: takes what has arrived from one peer. */
@@ -193,9 +193,9 @@ enum perseus_status prs_staging_send(struct prs_staging *stage, int pe, enum prs
 /* stage_bulk.c */
 enum prs_staging_path {
     PRS_STAGING_RING,
-    PRS_STAGING_BULK,  /* prs_staging_put_bulk */
-    PRS_STAGING_DIRECT /* as a request of the route; then prs_staging_went_direct, and quiet asks the
-                          route, too */
+    PRS_STAGING_BULK, /* prs_staging_put_bulk */
+    /* As a request of the route; then prs_staging_went_direct, and quiet asks the route, too. */
+    PRS_STAGING_DIRECT
 };
 /* How to send a put of the proxy's thread; takes account of it. */
 enum prs_staging_path prs_staging_path(struct prs_staging *stage, int pe,

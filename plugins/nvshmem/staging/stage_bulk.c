@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stage_bulk.c: puts between system memories that pass the rings by: the fabric carries them straight from
- * source to destination. A slot keeps their place in the order, or nothing needs to. */
+/* stage_bulk.c: puts between system memories that pass the rings by: the fabric carries them
+ * straight from source to destination. A slot keeps their place in the order, or nothing needs
+ * to. */
 #include "staging/stage.h"
 
 /*
- * Through the rings a put is copied once more by a CPU on each side, beside them it is a message of its
- * own; so what decides is what else there is to do:
+ * Through the rings a put is copied once more by a CPU on each side, beside them it is a message of
+ * its own; so what decides is what else there is to do:
  *
- *   idle   nothing that was staged for this PE is on its way: nobody to share a message with, and both
- *          copies are waited for. The put goes without a slot, and quiet asks the fabric. After a few of
- *          these it is a stream, whose messages are better shared.
- *   free   something is, but nothing that the put must not overtake: copies run beside other messages,
- *          and only a message's fixed cost counts.
- *   held   it would have to wait until the receiver is done with what is in front of it: a round trip,
- *          in which the rings carry much.
+ *   idle   nothing that was staged for this PE is on its way: nobody to share a message with, and
+ *          both copies are waited for. The put goes without a slot, and quiet asks the fabric. After
+ *          a few of these it is a stream, whose messages are better shared.
+ *   free   something is, but nothing that the put must not overtake: copies run beside other
+ *          messages, and only a message's fixed cost counts.
+ *   held   it would have to wait until the receiver is done with what is in front of it: a round
+ *          trip, in which the rings carry much.
  *
  * The sizes were measured over tcp on one host (docs/nvshmem.md, the sweep).
  */

@@ -124,10 +124,10 @@ static bool is_word(const struct prs_slot *slot, uint32_t bytes)
                                           (slot->kind == PRS_SLOT_VALUE && slot->bytes == bytes));
 }
 
-/* Neighbouring words of one width, as the signals of a group and an array sent by p are, land with one
- * copy: the slots that have been read make room for the values. Within one sector of GPU memory only,
- * which becomes visible as a whole: a program may have put a fence between them that the host does not
- * pass on. */
+/* Neighbouring words of one width, as the signals of a group and an array sent by p are, land with
+ * one copy: the slots that have been read make room for the values. Within one sector of GPU memory
+ * only, which becomes visible as a whole: a program may have put a fence between them that the host
+ * does not pass on. */
 static enum perseus_status write_words(struct arrival *arrival, const struct prs_chunk *chunk,
                                        uint32_t bytes)
 {

@@ -13,7 +13,8 @@
 struct prs_watch {
     const struct prs_log *log;
     uint64_t patience_ms;
-    /* Calls begun and ended; relaxed: they only count, and a look that is late sees the next state. */
+    /* Calls begun and ended; relaxed: they only count, and a look that is late sees the next
+     * state. */
     _Atomic uint64_t entered, left;
     pthread_t thread;
     pthread_mutex_t lock;

@@ -2,10 +2,11 @@
 /*
  * watch.h: says when a call of the CUDA driver does not come back.
  *
- * A synchronous call of the program (cudaMemcpy, cudaMalloc, cudaFree, a blocking copy) behind a kernel in
- * the default stream holds the driver, and with it every other thread's copy, until that kernel ends. If the
- * kernel waits for what the proxy thread is about to copy, nobody moves again, and only a thread beside
- * both can tell. It cannot help: it says what the program has to do otherwise.
+ * A synchronous call of the program (cudaMemcpy, cudaMalloc, cudaFree, a blocking copy) behind a
+ * kernel in the default stream holds the driver, and with it every other thread's copy, until that
+ * kernel ends. If the kernel waits for what the proxy thread is about to copy, nobody moves again,
+ * and only a thread beside both can tell. It cannot help: it says what the program has to do
+ * otherwise.
  */
 #ifndef PRS_NVSHMEM_WATCH_H
 #define PRS_NVSHMEM_WATCH_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Row by row: the values behind the last whole vector are computed with other code, and a row's must be the
- * same wherever it lies.
+/* Row by row: the values behind the last whole vector are computed with other code, and a row's
+ * must be the same wherever it lies.
  *
- * Compiled for vectors (CMakeLists.txt): next to a product of few rows, a call of expf for each value
- * would show. */
+ * Compiled for vectors (CMakeLists.txt): next to a product of few rows, a call of expf for each
+ * value would show. */
 #include "moe/math/activation.h"
 
 #include <math.h>

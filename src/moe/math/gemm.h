@@ -2,9 +2,9 @@
 /*
  * gemm.h: matrix products of a row tile with an expert's matrix, by oneDNN, on the calling thread.
  *
- * oneDNN, because it multiplies bf16 natively and, for the few rows of a tile, is several times faster
- * than OpenBLAS here (docs/moe.md). Its products run on one thread: a layer's parallelism is its
- * processors.
+ * oneDNN, because it multiplies bf16 natively and, for the few rows of a tile, is several times
+ * faster than OpenBLAS here (docs/moe.md). Its products run on one thread: a layer's parallelism is
+ * its processors.
  */
 #ifndef PRS_MOE_MATH_GEMM_H
 #define PRS_MOE_MATH_GEMM_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernel by kernel, as frameworks do it: nothing is sent before all is staged, nobody looks before all has
- * arrived. */
+/* Kernel by kernel, as frameworks do it: nothing is sent before all is staged, nobody looks before
+ * all has arrived. */
 #include "moe/layer.h"
 
 static enum perseus_status send_later(struct perseus_moe *moe, const struct prs_round *round,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Payloads first; the last pair of a group to arrive leads: one fence, then the group's signals (paper,
- * algorithm 1). The paper groups dispatch alone, and answers are coupled; group_combine groups both. */
+/* Payloads first; the last pair of a group to arrive leads: one fence, then the group's signals
+ * (paper, algorithm 1). The paper groups dispatch alone, and answers are coupled; group_combine
+ * groups both. */
 #include "moe/layer.h"
 
 static bool is_grouped(const struct perseus_moe *moe, const struct prs_moe_transfer *transfer)
@@ -8,8 +9,8 @@ static bool is_grouped(const struct perseus_moe *moe, const struct prs_moe_trans
     return transfer->way == PRS_MOE_DISPATCH || moe->mode.are_answers_grouped;
 }
 
-/* The tiles of an answer may be sent by several threads, but a group's member has one at a time: each puts
- * its payload itself, and the last one arrives for the pair. */
+/* The tiles of an answer may be sent by several threads, but a group's member has one at a time:
+ * each puts its payload itself, and the last one arrives for the pair. */
 static enum perseus_status send(struct perseus_moe *moe, const struct prs_round *round,
                                 const struct prs_moe_transfer *transfer)
 {

@@ -15,7 +15,8 @@
  *   trace.c    --trace
  *
  * The ordering mode is fixed when a PE starts, so each turn is a job of PEs of its own. Within one,
- * the protocols take turns forward by forward on one layer. Sizes (--nodes, --tokens) take turns too.
+ * the protocols take turns forward by forward on one layer. Sizes (--nodes, --tokens) take turns
+ * too.
  */
 #ifndef PRS_TOOLS_MOE_JOB_H
 #define PRS_TOOLS_MOE_JOB_H
@@ -60,8 +61,8 @@ struct prs_moe_variant {
 
 /* One size of job and tokens. */
 struct prs_moe_setup {
-    struct perseus_moe_config
-        config;           /* of the layer, but for protocol, group and communication_only */
+    /* Of the layer, but for protocol, group and communication_only. */
+    struct perseus_moe_config config;
     const char *model;    /* whose shape it is; NULL: nobody's */
     bool is_cut;          /* the default run: less than the model's intermediate size */
     char shape_name[128]; /* for people */
@@ -110,8 +111,9 @@ struct prs_moe_inputs {
 };
 /* Routing and counts, which the plan needs. False after a message. */
 bool prs_moe_inputs_route(struct prs_moe_inputs *inputs, const struct prs_moe_setup *setup);
-/* The rest, which is large. The weights are those of `like`, if that is not NULL (the same shape; it must
- * live as long). *progress has a step for every expert made, and one for every expert verified. */
+/* The rest, which is large. The weights are those of `like`, if that is not NULL (the same shape;
+ * it must live as long). *progress has a step for every expert made, and one for every expert
+ * verified. */
 bool prs_moe_inputs_fill(struct prs_moe_inputs *inputs, const struct prs_moe_setup *setup,
                          const struct prs_moe_inputs *like, struct prs_progress *progress);
 void prs_moe_inputs_finish(struct prs_moe_inputs *inputs); /* zeroed is allowed */

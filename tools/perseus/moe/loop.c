@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The yardstick for expert time: the products that the layer has just made, again, in a plain loop on as
- * many threads. */
+/* The yardstick for expert time: the products that the layer has just made, again, in a plain loop
+ * on as many threads. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -41,8 +41,8 @@ static uint32_t products_max(const struct prs_moe_inputs *inputs, const struct p
     return most;
 }
 
-/* Values like those that the layer multiplies: zeros, in pages never written, would be read from one page
- * that is always in the cache. */
+/* Values like those that the layer multiplies: zeros, in pages never written, would be read from
+ * one page that is always in the cache. */
 static void fill(struct prs_expert_bench *bench, enum perseus_moe_dtype type)
 {
     struct prs_rng rng = prs_rng_seeded(1);
@@ -151,7 +151,8 @@ static void repeat(struct loop_thread *thread)
     prs_gemm_thread_end(width);
 }
 
-/* The layer's threads have their oneDNN scratch; a new one gets it in a pass that is not counted. */
+/* The layer's threads have their oneDNN scratch; a new one gets it in a pass that is not
+ * counted. */
 static void *repeat_in_thread(void *context)
 {
     repeat(context);

@@ -9,9 +9,9 @@
 #include "kit/table.h"
 #include "kit/tool_log.h"
 
-/* Of one PE beside the layer and its heap, measured with tcp: program and libraries; ring, proxy and
- * fabric, if there is another node to talk to; and what oneDNN compiles and keeps for the products of
- * each number of rows. */
+/* Of one PE beside the layer and its heap, measured with tcp: program and libraries; ring, proxy
+ * and fabric, if there is another node to talk to; and what oneDNN compiles and keeps for the
+ * products of each number of rows. */
 #define PROGRAM_BYTES (UINT64_C(13) << 19)
 #define CHANNEL_BYTES (UINT64_C(8) << 20)
 #define PRODUCT_BYTES (UINT64_C(300) << 10)

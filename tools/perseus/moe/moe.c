@@ -409,10 +409,10 @@ static void fill_run_options(struct options *o, struct prs_option *out)
 
 /* ---- the command ---- */
 
-/* With more threads than cores, a proxy that spins takes the core from those it waits for, every look of
- * one that sleeps interrupts a product, and a thread beside the main one only has to be switched to. (A
- * modelled link is looked at more often, or its latency would be the sleep's.) What the user has set
- * stays. */
+/* With more threads than cores, a proxy that spins takes the core from those it waits for, every
+ * look of one that sleeps interrupts a product, and a thread beside the main one only has to be
+ * switched to. (A modelled link is looked at more often, or its latency would be the sleep's.) What
+ * the user has set stays. */
 static void settle_threads(struct prs_moe_setup *setup, uint32_t nodes)
 {
     struct prs_limits limits;

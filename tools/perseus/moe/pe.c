@@ -364,7 +364,8 @@ int prs_moe_pe_main(int rank, void *context)
     } else {
         perseus_moe_abort(self.moe);
     }
-    /* Between the two: the layer's threads write the trace, and the tracer reads the PE's counters. */
+    /* Between the two: the layer's threads write the trace, and the tracer reads the PE's
+     * counters. */
     prs_moe_tracer_stop(self.tracer, trace, rank);
     for (uint32_t i = 1; i < PRS_MOE_GROUPS_MAX; i++) {
         prs_groups_destroy(self.groups[i]);

@@ -13,8 +13,9 @@ void prs_moe_group_name(uint32_t group_experts, char out[16])
     }
 }
 
-/* What the table of variants is made of: one row of each, or one for every size of groups. Those that need no
- * order are measured under the best mode too, in the same turns as what they are compared with. */
+/* What the table of variants is made of: one row of each, or one for every size of groups. Those
+ * that need no order are measured under the best mode too, in the same turns as what they are
+ * compared with. */
 struct kind {
     enum prs_moe_role role;
     enum perseus_moe_protocol number;

@@ -31,8 +31,8 @@ static void print_export(const char *name, const char *value)
     putchar('\n');
 }
 
-/* The object whose SONAME NVSHMEM asks for is found first when it is loaded already. Of an unknown NVSHMEM,
- * all versions are: it asks for the one it speaks. */
+/* The object whose SONAME NVSHMEM asks for is found first when it is loaded already. Of an unknown
+ * NVSHMEM, all versions are: it asks for the one it speaks. */
 static bool print_preload(const char *plugins, const char *transport,
                           struct prs_nvshmem_majors majors)
 {
@@ -55,8 +55,8 @@ static bool print_preload(const char *plugins, const char *transport,
     return true;
 }
 
-/* The interfaces of the NVSHMEM that the program will use, as far as known: the one that was given, or
- * NVSHMEM_HOME's, if that is one. */
+/* The interfaces of the NVSHMEM that the program will use, as far as known: the one that was given,
+ * or NVSHMEM_HOME's, if that is one. */
 static bool find_majors(const char *command, const char *given, struct prs_nvshmem_majors *out)
 {
     const char *home = getenv("NVSHMEM_HOME");

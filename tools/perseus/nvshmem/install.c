@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* perseus nvshmem-install: links the transports beside an NVSHMEM host library, and takes them away again. */
+/* perseus nvshmem-install: links the transports beside an NVSHMEM host library, and takes them away
+ * again. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

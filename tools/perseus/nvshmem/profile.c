@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* perseus nvshmem-profile: runs an NVSHMEM program with its transport under the profiler, and reports. */
+/* perseus nvshmem-profile: runs an NVSHMEM program with its transport under the profiler, and
+ * reports. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -45,7 +46,8 @@ static bool split_preload(char *rest, size_t rest_bytes, char *inner, size_t inn
     return fits;
 }
 
-/* Every name of every interface that the profiler has a file for; how many, or -1: they do not fit. */
+/* Every name of every interface that the profiler has a file for; how many, or -1: they do not
+ * fit. */
 static int add_shims(const char *folder, char *list, size_t list_bytes)
 {
     static const char *const names[] = {"libfabric", "ibrc", "ucx", "ibdevx", "gpunetio"};
@@ -68,7 +70,8 @@ static int add_shims(const char *folder, char *list, size_t list_bytes)
     return n;
 }
 
-/* The profiler's files take the transports' names; what they wrap is found through the environment. */
+/* The profiler's files take the transports' names; what they wrap is found through the
+ * environment. */
 static bool set_environment(const char *plugins, const char *transport, const char *records)
 {
     char preload[32 * PRS_NVSHMEM_PATH_BYTES] = "", rest[PRS_NVSHMEM_PATH_BYTES];

@@ -96,8 +96,9 @@ static double waited_in_signals_us(const struct prs_nvshmem_summary *summary)
     return waited > 0 ? waited : 0;
 }
 
-/* What a byte takes where everything overlaps, in us: the slope of a put's time over its size, which
- * leaves out what every put waits for alike; or the best rate of a size, if there is no slope. */
+/* What a byte takes where everything overlaps, in us: the slope of a put's time over its size,
+ * which leaves out what every put waits for alike; or the best rate of a size, if there is no
+ * slope. */
 static double us_per_byte(const struct prs_nvshmem_record *record)
 {
     double calls = 0, x = 0, y = 0, xx = 0, xy = 0, best = 0;

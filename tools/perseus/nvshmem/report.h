@@ -2,13 +2,14 @@
 /*
  * nvshmem/report.h: what the NVSHMEM profiler recorded, and what it means.
  *
- * The model, stated in the report: the proxy thread does one thing at a time, so the time its calls took is
- * the time the job's remote traffic took. What moves while a fence is not waited for is limited by the link:
- * all bytes at the best rate seen, which is the slope of a put's time over its size. So without waiting in
- * fences (nic-fence, fifo, counted) the calls would take what they did less the fences' time, or the bytes'
- * time if that is more. With decoupled signaling one fence for each destination between two quiets would do,
- * at the mean cost that fences had. A put_signal of interface 4.0 has its fence inside, so what it takes
- * beyond a put and an atomic counts as one. The rest of the run stays as long as it was.
+ * The model, stated in the report: the proxy thread does one thing at a time, so the time its calls
+ * took is the time the job's remote traffic took. What moves while a fence is not waited for is
+ * limited by the link: all bytes at the best rate seen, which is the slope of a put's time over its
+ * size. So without waiting in fences (nic-fence, fifo, counted) the calls would take what they did
+ * less the fences' time, or the bytes' time if that is more. With decoupled signaling one fence for
+ * each destination between two quiets would do, at the mean cost that fences had. A put_signal of
+ * interface 4.0 has its fence inside, so what it takes beyond a put and an atomic counts as one.
+ * The rest of the run stays as long as it was.
  */
 #ifndef PRS_TOOLS_NVSHMEM_REPORT_H
 #define PRS_TOOLS_NVSHMEM_REPORT_H
