@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench/idle.c: a PE that waits. PE 0 comes to a barrier SECONDS late; what the others use of a core
- * until then is gathered at PE 0 and printed: a line "PE percent" each. Built and run by bench/idle.
+/* bench/idle.c: a PE that waits. PE 0 comes to a barrier SECONDS late; what the others use of a
+ * core until then is gathered at PE 0 and printed: a line "PE percent" each. Built and run by
+ * bench/idle.
  *
  * usage: idle SECONDS */
 #include <stdint.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* moe_run.h: the insides of one simulated forward, shared by moe.c, moe_dispatch.c, moe_compute.c. */
+/* moe_run.h: the insides of one simulated forward, shared by moe.c, moe_dispatch.c,
+ * moe_compute.c. */
 #ifndef SIM_MOE_RUN_H
 #define SIM_MOE_RUN_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* published.h: the numbers of the paper (arXiv 2605.00686), each with the set-up that gives it here.
- * Where the paper leaves a condition open, the comment at the set-up says what was taken. */
+/* published.h: the numbers of the paper (arXiv 2605.00686), each with the set-up that gives it
+ * here. Where the paper leaves a condition open, the comment at the set-up says what was taken. */
 #ifndef SIM_PUBLISHED_H
 #define SIM_PUBLISHED_H
 
@@ -27,10 +27,12 @@ extern const uint32_t sim_published_count;
 double sim_published_error(const struct sim_published *row, double simulated);
 bool sim_published_ok(const struct sim_published *row, double simulated);
 
-/* Tokens of a PE at which the figures on Qwen3 are taken unless they sweep it (Figure 7 says 1K). */
+/* Tokens of a PE at which the figures on Qwen3 are taken unless they sweep it (Figure 7 says
+ * 1K). */
 #define SIM_FIGURE_TOKENS 1024
 
-/* Sizes of all-to-all messages, and how many a PE sends: 128 tokens to 8 experts each, both ways. */
+/* Sizes of all-to-all messages, and how many a PE sends: 128 tokens to 8 experts each, both
+ * ways. */
 #define SIM_ALLTOALL_MESSAGES 1536
 extern const uint64_t sim_alltoall_bytes[];
 extern const uint32_t sim_alltoall_count;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the driver takes for copies from GPU 0 to GPU 0 or 1, with and without a kernel that runs: the
- * time of the submitting call, and until an event behind it is seen. */
+/* What the driver takes for copies from GPU 0 to GPU 0 or 1, with and without a kernel that runs:
+ * the time of the submitting call, and until an event behind it is seen. */
 #include <algorithm>
 #include <vector>
 
 #include "gpu.cuh"
 
-/* Never longer than some seconds. Looks at `watched`, host memory or the GPU's own, all the time, and at
- * `stop` seldom. */
+/* Never longer than some seconds. Looks at `watched`, host memory or the GPU's own, all the time,
+ * and at `stop` seldom. */
 __global__ static void spin(volatile int *watched, volatile int *stop)
 {
     const long long start = clock64();

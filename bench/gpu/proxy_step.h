@@ -21,7 +21,8 @@ enum perseus_status proxy_connect(struct perseus_device *device,
                                   const struct perseus_device_contact *contacts);
 /* From here on the time of this PE's driver calls counts. */
 void proxy_watch_driver(struct perseus_device *device);
-/* Steps until `is_over` says that all is in the ring, and then until a quiet behind it is complete. */
+/* Steps until `is_over` says that all is in the ring, and then until a quiet behind it is
+ * complete. */
 enum perseus_status proxy_step_all(struct perseus_device *device, bool (*is_over)(void *),
                                    void *context, struct proxy_time *out);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Perseus through its public interface. usage: perseus BYTES ROUNDS WARM-UP TAG PROTOCOL...
- * coupled: put_signal each; decoupled: a signal group for each PE; vector: its signals as one write. */
+ * coupled: put_signal each; decoupled: a signal group for each PE; vector: its signals as one
+ * write. */
 #include <string.h>
 
 #include <perseus/perseus.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Raw TCP over 127.0.0.1: what no library can pass by much. usage: sockets BYTES ROUNDS WARM-UP
  * RECEIVERS MODE...
- * batch: all payloads and flags of a receiver in one writev; each: one writev a message, in turn. */
+ * batch: all payloads and flags of a receiver in one writev; each: one writev a message, in
+ * turn. */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <string.h>

@@ -2,10 +2,10 @@
 /*
  * bench/peers/work.h: the work that bench/compare times, the same for everybody.
  *
- * One round: the sender hands WORK_MESSAGES payloads to the receivers in turn, each with a flag of 8
- * bytes that must not be seen before it; a receiver that has seen all its flags answers; the round
- * ends with the last answer. Payloads differ from round to round. When a flag is seen, the first and
- * the last word of its payload are checked at once, all words after the answer.
+ * One round: the sender hands WORK_MESSAGES payloads to the receivers in turn, each with a flag of
+ * 8 bytes that must not be seen before it; a receiver that has seen all its flags answers; the
+ * round ends with the last answer. Payloads differ from round to round. When a flag is seen, the
+ * first and the last word of its payload are checked at once, all words after the answer.
  */
 #ifndef BENCH_PEERS_WORK_H
 #define BENCH_PEERS_WORK_H

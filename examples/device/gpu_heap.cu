@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// PEs of perseus_init, each a thread of this program, with their heaps in GPU 0's memory: a kernel of each
-// sends a block of numbers to its right neighbour; the host's threads wait for the signal and read it.
+// PEs of perseus_init, each a thread of this program, with their heaps in GPU 0's memory: a kernel
+// of each sends a block of numbers to its right neighbour; the host's threads wait for the signal
+// and read it.
 //   nvcc -std=c++17 -arch=native gpu_heap.cu $(pkg-config --cflags --libs perseus)
 #include <perseus/device.cuh>
 #include <perseus/gpu.h>

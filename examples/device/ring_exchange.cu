@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device PEs in a ring, all on GPU 0: each kernel sends a block of numbers to its right neighbour, with
-// a signal behind it, and checks what its left neighbour sent.
+// Device PEs in a ring, all on GPU 0: each kernel sends a block of numbers to its right neighbour,
+// with a signal behind it, and checks what its left neighbour sent.
 //   nvcc -std=c++17 -arch=native ring_exchange.cu $(pkg-config --cflags --libs perseus_device)
 #include <perseus/device.cuh>
 #include <perseus/device.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A signal group: eight CTAs of PE 0 put a tile each to PE 1; the last to arrive submits one fence and
-// all eight signals as one message, the others go on at once.
+// A signal group: eight CTAs of PE 0 put a tile each to PE 1; the last to arrive submits one fence
+// and all eight signals as one message, the others go on at once.
 #include <perseus/device.cuh>
 #include <perseus/device.h>
 

@@ -4,9 +4,9 @@
  *
  *     perseus run -n 4 --pes-per-node 2 -- moe_layer
  *
- * Every PE has a few tokens; each goes to two experts, wherever these live, and comes back added up.
- * Expert e multiplies by e + 1 (up and down are scaled identities, gelu is nearly linear for large
- * values), so that the result is easy to check.
+ * Every PE has a few tokens; each goes to two experts, wherever these live, and comes back added
+ * up. Expert e multiplies by e + 1 (up and down are scaled identities, gelu is nearly linear for
+ * large values), so that the result is easy to check.
  */
 #include <math.h>
 #include <stdio.h>

@@ -2,10 +2,10 @@
 /*
  * perseus/device.h: PEs whose heap is a GPU's memory and whose producers are its kernels.
  *
- * A device PE has a symmetric heap in GPU memory, a ring that kernels write (perseus/device.cuh) and
- * a proxy thread. All device PEs of a job live in one process, one or several on each GPU; the copy
- * engines carry what goes between them (fabric cudadma). The program opens them all, tells each of
- * all the others, and hands their kernels what perseus_device_pe_get fills in:
+ * A device PE has a symmetric heap in GPU memory, a ring that kernels write (perseus/device.cuh)
+ * and a proxy thread. All device PEs of a job live in one process, one or several on each GPU; the
+ * copy engines carry what goes between them (fabric cudadma). The program opens them all, tells
+ * each of all the others, and hands their kernels what perseus_device_pe_get fills in:
  *
  *     perseus_device_open(&attr, &pe[i]);              each; attr.my_pe = i
  *     perseus_device_contact(pe[i], &contact[i]);      each
@@ -14,8 +14,8 @@
  *     perseus_device_check(pe[i]);                     after the kernel: what went wrong in it
  *     perseus_device_close(pe[i]);                     each
  *
- * Threads: calls for different PEs may run at once, those for one PE not. Nothing prints. What a call
- * gives out belongs to the PE and lives as long. Sizes are bytes.
+ * Threads: calls for different PEs may run at once, those for one PE not. Nothing prints. What a
+ * call gives out belongs to the PE and lives as long. Sizes are bytes.
  */
 #ifndef PERSEUS_DEVICE_H
 #define PERSEUS_DEVICE_H

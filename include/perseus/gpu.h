@@ -8,8 +8,8 @@
  *     perseus_gpu_pe_get(pe, &handle); kernel<<<...>>>(handle, ...);
  *     perseus_gpu_check(pe);                                 after the kernel: what went wrong in it
  *
- * The calls of perseus.h go on working, from the host's threads; those of perseus/device.cuh are the
- * kernels'. What a call gives out belongs to the PE and lives as long. Sizes are bytes.
+ * The calls of perseus.h go on working, from the host's threads; those of perseus/device.cuh are
+ * the kernels'. What a call gives out belongs to the PE and lives as long. Sizes are bytes.
  */
 #ifndef PERSEUS_GPU_H
 #define PERSEUS_GPU_H
@@ -21,18 +21,18 @@
 extern "C" {
 #endif
 
-/* For kernels, by value, with the heap and the first PERSEUS_DEVICE_BUFFERS_MAX - 1 registered buffers
- * that are GPU memory, in order of their addresses. Not collective. Valid until finalize, a buffer
- * until it is unregistered. INVALID_ARGUMENT: the heap is not GPU memory. */
+/* For kernels, by value, with the heap and the first PERSEUS_DEVICE_BUFFERS_MAX - 1 registered
+ * buffers that are GPU memory, in order of their addresses. Not collective. Valid until finalize, a
+ * buffer until it is unregistered. INVALID_ARGUMENT: the heap is not GPU memory. */
 enum perseus_status perseus_gpu_pe_get(struct perseus_pe *pe, struct perseus_device_pe *out);
 
 /* OK, or what ended a wait in a kernel since the last call, which is logged with the word or slot,
  * the peer, the value found and the value awaited. */
 enum perseus_status perseus_gpu_check(struct perseus_pe *pe);
 
-/* A signal group in GPU memory: members' signals, as offsets from the handle's heap; `number` is the
- * member's index in device code: out_numbers[i] is where members[i] went, as they are sorted. Freed
- * with the PE. */
+/* A signal group in GPU memory: members' signals, as offsets from the handle's heap; `number` is
+ * the member's index in device code: out_numbers[i] is where members[i] went, as they are sorted.
+ * Freed with the PE. */
 struct perseus_device_group_attr {
     uint32_t n_members;
     const int *targets;

@@ -79,15 +79,15 @@ struct perseus_moe_config {
      * order; the others are dropped (they add nothing to y) and counted. */
     double capacity_factor;
     enum perseus_moe_protocol protocol;
-    /* What is sent at a time. Larger units mean fewer messages, and experts (or sums) that begin later.
-     * The paper's base sends one transfer per expert, and answers by blocks of rows: the defaults.
-     * The collective protocol sends one per PE in any case. */
+    /* What is sent at a time. Larger units mean fewer messages, and experts (or sums) that begin
+     * later. The paper's base sends one transfer per expert, and answers by blocks of rows: the
+     * defaults. The collective protocol sends one per PE in any case. */
     enum perseus_moe_unit dispatch_unit, combine_unit;
-    /* decoupled: remote experts of a signal group, which has one fence. 0: those of one PE, up to 8;
-     * PERSEUS_MOE_GROUP_PE: those of one PE; as many as there are: one group */
+    /* decoupled: remote experts of a signal group, which has one fence. 0: those of one PE, up to
+     * 8; PERSEUS_MOE_GROUP_PE: those of one PE; as many as there are: one group */
     uint32_t group_experts;
-    /* decoupled: answers are grouped too. The paper's algorithm groups dispatch alone; answers are then
-     * coupled. */
+    /* decoupled: answers are grouped too. The paper's algorithm groups dispatch alone; answers are
+     * then coupled. */
     bool group_combine;
     bool vector_signals; /* decoupled: a group's signals to one PE go as one write */
     /* Threads that run tiles. 0: the layer has no threads, everything happens in the caller, inside
@@ -138,8 +138,8 @@ void perseus_moe_expert_range(const struct perseus_moe *moe, int target, uint32_
                               uint32_t *out_count);
 
 /* Matrices of weight_dtype, row-major, one row per output, as checkpoints hold them. Borrowed: they
- * must stay unchanged until the layer is destroyed. With up right behind gate in memory, one product
- * makes both, which is faster. */
+ * must stay unchanged until the layer is destroyed. With up right behind gate in memory, one
+ * product makes both, which is faster. */
 struct perseus_moe_expert {
     const void *gate; /* [intermediate, hidden]; unused in the two-matrix form */
     const void *up;   /* [intermediate, hidden] */

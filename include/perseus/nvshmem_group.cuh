@@ -2,10 +2,10 @@
 /*
  * perseus/nvshmem_group.cuh: decoupled signaling for NVSHMEM kernels.
  *
- * A kernel that sends many tiles to one PE, each with nvshmem_putmem_signal_nbi, has a fence before every
- * signal, and pays for each where a fence is a drain. A signal group sends the same tiles with one fence:
- * the puts go as they come, and whoever puts the last tile of the round sends the fence and all signals
- * (arXiv 2605.00686, section 4.1). To use it, replace
+ * A kernel that sends many tiles to one PE, each with nvshmem_putmem_signal_nbi, has a fence before
+ * every signal, and pays for each where a fence is a drain. A signal group sends the same tiles
+ * with one fence: the puts go as they come, and whoever puts the last tile of the round sends the
+ * fence and all signals (arXiv 2605.00686, section 4.1). To use it, replace
  *
  *     nvshmem_putmem_signal_nbi(dest, source, bytes, signals + i, value, NVSHMEM_SIGNAL_SET, pe);
  * by
@@ -13,14 +13,15 @@
  *
  * Header only, CUDA C++, on NVSHMEM's public API alone: any NVSHMEM, any transport.
  *
- * Rounds. In a round every member 0..n-1 of a group puts once, from any thread of any block; a put may have
- * no bytes. The signals of a round are sent when its last member has put, so a tile's signal comes later
- * than coupled, and all tiles of a group must be sent by somebody who does not wait for one of its own
- * signals. The group is ready for the next round when the signals have been sent: a member may put again
- * once it knows that its signal arrived (an answer, a barrier), or after nvshmem_quiet behind the round.
+ * Rounds. In a round every member 0..n-1 of a group puts once, from any thread of any block; a put
+ * may have no bytes. The signals of a round are sent when its last member has put, so a tile's
+ * signal comes later than coupled, and all tiles of a group must be sent by somebody who does not
+ * wait for one of its own signals. The group is ready for the next round when the signals have been
+ * sent: a member may put again once it knows that its signal arrived (an answer, a barrier), or
+ * after nvshmem_quiet behind the round.
  *
- * Sources must stay untouched until then, as with every put that does not block. Signals are SET to the
- * members' values, which may differ.
+ * Sources must stay untouched until then, as with every put that does not block. Signals are SET to
+ * the members' values, which may differ.
  */
 #ifndef PERSEUS_NVSHMEM_GROUP_CUH
 #define PERSEUS_NVSHMEM_GROUP_CUH
@@ -46,9 +47,9 @@ struct nvshmem_group {
 /*
  * On every PE alike, since it allocates symmetric memory; for `n` members whose signals are
  * signals[0..n-1] at PE `pe`. `one_put`: sends the signals as one put of words instead of n signal
- * operations; only right where the transport keeps the order of puts and writes each word whole, as Perseus'
- * does with staging (docs/nvshmem.md), and only faster where it does not merge signals by itself. False if
- * there is no memory, or n is 0; then nothing is left allocated on this PE.
+ * operations; only right where the transport keeps the order of puts and writes each word whole, as
+ * Perseus' does with staging (docs/nvshmem.md), and only faster where it does not merge signals by
+ * itself. False if there is no memory, or n is 0; then nothing is left allocated on this PE.
  */
 inline bool group_create(nvshmem_group *out, unsigned n, uint64_t *signals, int pe,
                          bool one_put = false)
@@ -81,9 +82,9 @@ inline void group_destroy(nvshmem_group *group)
 namespace detail
 {
 
-/* One thread per put, which is issued already. The counter is released by every arrival and acquired by
- * the last one, so its fence stands behind the puts of all; and it is reset before a signal can let anybody
- * begin the next round. */
+/* One thread per put, which is issued already. The counter is released by every arrival and
+ * acquired by the last one, so its fence stands behind the puts of all; and it is reset before a
+ * signal can let anybody begin the next round. */
 __device__ inline void arrive(const nvshmem_group &group, unsigned member, uint64_t value)
 {
     group.values[member] = value;

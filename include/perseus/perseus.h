@@ -104,8 +104,8 @@ struct perseus_attr {
     enum perseus_ordering ordering;
     size_t heap_bytes; /* symmetric heap of this PE, the same on every PE; default 64 MiB */
     /* Of the heap, on every PE the same. GPU: plain memory of GPU number `gpu`, which the host's
-     * threads must not touch: perseus_malloc gives addresses for kernels (perseus/gpu.h) and for the
-     * calls below, of which perseus_signal_fetch alone is not for them. No PE is then local to
+     * threads must not touch: perseus_malloc gives addresses for kernels (perseus/gpu.h) and for
+     * the calls below, of which perseus_signal_fetch alone is not for them. No PE is then local to
      * another, and the PEs are those of one process, or of as many as the fabric reaches. */
     enum perseus_memory heap_memory;
     int gpu;

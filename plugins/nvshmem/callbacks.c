@@ -14,8 +14,8 @@ static enum prs_side side_of(int channel)
     return channel != PRS_ABI_QP_HOST ? PRS_SIDE_PROXY : PRS_SIDE_HOST;
 }
 
-/* After a kernel of this process has failed, the program learns it from its own next CUDA call; an error
- * from the proxy's calls would end it in the middle of that. */
+/* After a kernel of this process has failed, the program learns it from its own next CUDA call; an
+ * error from the proxy's calls would end it in the middle of that. */
 static int answer(const struct prs_block *block, int channel, enum perseus_status status)
 {
     bool moot = side_of(channel) == PRS_SIDE_PROXY && prs_cuda_is_faulted(plugin_of(block)->cuda);
@@ -31,7 +31,8 @@ static int can_reach_peer(struct prs_block *block, int *access, struct prs_abi_p
     return PRS_ABI_SUCCESS;
 }
 
-/* Called again for more queue pairs: `out_qps` holds the default one, which serves every request. */
+/* Called again for more queue pairs: `out_qps` holds the default one, which serves every
+ * request. */
 static int connect_pes(struct prs_block *block, int *devices, int n_devices, int *out_qps,
                        int n_qps)
 {

@@ -51,8 +51,8 @@ static enum perseus_status read_settings(struct prs_plugin *plugin)
 
 /* ---- life ---- */
 
-/* A fabric that may tear signals is one whose CPUs copy every message: then one more copy is cheaper than a
- * message of its own for every put and signal, and words are written whole. */
+/* A fabric that may tear signals is one whose CPUs copy every message: then one more copy is
+ * cheaper than a message of its own for every put and signal, and words are written whole. */
 static enum perseus_status decide_staging(struct prs_plugin *plugin, const struct prs_link *link)
 {
     const char *text = prs_env_text(PRS_ENV_STAGE_HOST);
@@ -69,8 +69,9 @@ static enum perseus_status decide_staging(struct prs_plugin *plugin, const struc
     return PERSEUS_OK;
 }
 
-/* What follows for the links: staging's own words only grow and are waited for as such, so half-written
- * they are merely late; and it reads "the tail has passed" as "all before it is here". */
+/* What follows for the links: staging's own words only grow and are waited for as such, so
+ * half-written they are merely late; and it reads "the tail has passed" as "all before it is
+ * here". */
 static void adapt_settings(struct prs_plugin *plugin)
 {
     struct prs_link_settings *settings = &plugin->settings;
@@ -166,8 +167,8 @@ void prs_plugin_destroy(struct prs_plugin *plugin)
     prs_standard_fds_release();
 }
 
-/* Looking at a fabric costs system calls, so while requests stream in, it is done once for several of
- * them; and at the host's side, which is seldom used, once for several looks at the proxy's. */
+/* Looking at a fabric costs system calls, so while requests stream in, it is done once for several
+ * of them; and at the host's side, which is seldom used, once for several looks at the proxy's. */
 #define REQUESTS_PER_POLL   16
 #define POLLS_PER_HOST_POLL 16
 

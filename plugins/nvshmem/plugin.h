@@ -3,9 +3,10 @@
  * plugin.h: the transport behind all interface versions: host/ translates the host's objects;
  * everything here is version-neutral.
  *
- * Main path: entry.c negotiates -> plugin.c opens two routes (route/) -> connect.c makes the PEs know
- * each other -> registered.c registers the heap -> transfer.c and atomic.c turn calls into requests
- * to the ordering engine. Memory that the fabric does not reach takes staging's way instead.
+ * Main path: entry.c negotiates -> plugin.c opens two routes (route/) -> connect.c makes the PEs
+ * know each other -> registered.c registers the heap -> transfer.c and atomic.c turn calls into
+ * requests to the ordering engine. Memory that the fabric does not reach takes staging's way
+ * instead.
  *
  * Rooms, each using those before it: host, route, staging, and this folder.
  */

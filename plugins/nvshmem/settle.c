@@ -73,7 +73,8 @@ static enum perseus_status fence_one(struct prs_plugin *plugin, enum prs_side si
 }
 
 /* Interface 3.0 calls this for every PE in turn, so a PE without open operations costs a load. What
- * is staged is in order anyhow, but for large puts, which need to know. Vanilla drains everything, whatever the PE. */
+ * is staged is in order anyhow, but for large puts, which need to know. Vanilla drains everything,
+ * whatever the PE. */
 enum perseus_status prs_plugin_fence(struct prs_plugin *plugin, enum prs_side side, int pe)
 {
     if (plugin->routes[side].link.ordering == PERSEUS_ORDERING_DRAIN) {

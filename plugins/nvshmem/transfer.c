@@ -66,8 +66,8 @@ static enum perseus_status move_direct(struct prs_plugin *plugin, struct prs_rou
 
 /* ---- staged ---- */
 
-/* One of the ways through, or past, the rings. A user thread waits for staging alone, so it does not
- * send past it. */
+/* One of the ways through, or past, the rings. A user thread waits for staging alone, so it does
+ * not send past it. */
 static enum perseus_status put_staged(struct prs_plugin *plugin, enum prs_side side, int pe,
                                       const struct prs_piece *piece)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * limits.h: what this process may use of its host: the CPUs it is allowed (affinity, and with it the
- * cpuset of its container), the CPU time of its control groups, and the memory that is left to them.
- * The host may have much more, and counting that is how programs in containers spin in each other's
- * way or get killed.
+ * limits.h: what this process may use of its host: the CPUs it is allowed (affinity, and with it
+ * the cpuset of its container), the CPU time of its control groups, and the memory that is left to
+ * them. The host may have much more, and counting that is how programs in containers spin in each
+ * other's way or get killed.
  */
 #ifndef PRS_BASE_LIMITS_H
 #define PRS_BASE_LIMITS_H

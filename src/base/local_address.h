@@ -5,9 +5,10 @@
  * One value must do for all hosts of a job, as launchers hand the same environment to every PE: so
  * besides an address it may be an interface ("eth0") or a subnet ("10.1.0.0/16").
  *
- * Zones. A link-local IPv6 address (fe80::/10) is one of an interface, and means nothing without it:
- * its zone, "%eth0" in text, the interface's number in a sockaddr. The number is this host's alone,
- * so who gets such an address from another host puts in the one by which it gets there itself.
+ * Zones. A link-local IPv6 address (fe80::/10) is one of an interface, and means nothing without
+ * it: its zone, "%eth0" in text, the interface's number in a sockaddr. The number is this host's
+ * alone, so who gets such an address from another host puts in the one by which it gets there
+ * itself.
  */
 #ifndef PRS_BASE_LOCAL_ADDRESS_H
 #define PRS_BASE_LOCAL_ADDRESS_H

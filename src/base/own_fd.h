@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * own_fd.h: sockets whose being open says that this process lives. A child that the program forks has
- * copies of them, and would keep them open when this process has died; so in the child they turn
- * into /dev/null: the numbers stay taken, and what the child sends there reaches nobody.
+ * own_fd.h: sockets whose being open says that this process lives. A child that the program forks
+ * has copies of them, and would keep them open when this process has died; so in the child they
+ * turn into /dev/null: the numbers stay taken, and what the child sends there reaches nobody.
  *
  * Process-wide, as fork is: one list behind a mutex, and one handler of pthread_atfork.
  */

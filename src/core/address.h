@@ -14,8 +14,8 @@ enum perseus_status prs_find_symmetric(const struct perseus_pe *pe, const char *
 /* An aligned 8-byte word of the own heap. */
 enum perseus_status prs_find_word(const struct perseus_pe *pe, const char *argument,
                                   const uint64_t *address, uint64_t *out_offset);
-/* [address, address + bytes) in the own heap or in one registered buffer: sets out's local_window and
- * local. */
+/* [address, address + bytes) in the own heap or in one registered buffer: sets out's local_window
+ * and local. */
 enum perseus_status prs_find_local(const struct perseus_pe *pe, const char *argument,
                                    const void *address, size_t bytes, struct prs_desc *out);
 

@@ -28,8 +28,8 @@ struct prs_contact {
 struct prs_channel;
 
 /* Up to and including the own address. `secret` (PRS_SECRET_BYTES) is the job's. `settings` and
- * `secret` are read during the call only, all else outlives the channel. Buffers are registered with
- * the channel's fabric from here on. */
+ * `secret` are read during the call only, all else outlives the channel. Buffers are registered
+ * with the channel's fabric from here on. */
 enum perseus_status prs_channel_create(const struct prs_settings *settings, int rank, int size,
                                        const unsigned char *secret, const struct prs_heap *heap,
                                        struct prs_buffers *buffers, const struct prs_log *log,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rma.c: puts, gets and puts with signal. Arguments are checked here, once, and become a descriptor;
- * a local peer's heap is then reached by the caller itself, every other one through the channel.
+ * rma.c: puts, gets and puts with signal. Arguments are checked here, once, and become a
+ * descriptor; a local peer's heap is then reached by the caller itself, every other one through the
+ * channel.
  */
 #include <string.h>
 

@@ -37,8 +37,9 @@ static enum perseus_status check_health(struct prs_wait *wait)
     return status;
 }
 
-/* The proxy tells of everything that it brings; what PEs of this node write themselves is found when
- * the sleep ends. The first sleep lasts no time: the caller looks once more before it counts. */
+/* The proxy tells of everything that it brings; what PEs of this node write themselves is found
+ * when the sleep ends. The first sleep lasts no time: the caller looks once more before it
+ * counts. */
 static void sleep_a_while(struct prs_wait *wait, uint64_t now)
 {
     uint64_t ns = (now - wait->begin_ns) / SLEEP_SHARE;

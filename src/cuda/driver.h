@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda/driver.h: NVIDIA's driver, found at run time. Nothing is linked and no CUDA header is needed,
- * so every build can use GPUs where there are some, and tests put a scripted driver in its place
- * (PERSEUS_CUDA_LIBRARY).
+ * cuda/driver.h: NVIDIA's driver, found at run time. Nothing is linked and no CUDA header is
+ * needed, so every build can use GPUs where there are some, and tests put a scripted driver in its
+ * place (PERSEUS_CUDA_LIBRARY).
  */
 #ifndef PRS_CUDA_DRIVER_H
 #define PRS_CUDA_DRIVER_H

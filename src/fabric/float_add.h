@@ -27,7 +27,8 @@ static inline float prs_float_of_half(uint16_t half)
     return value;
 }
 
-/* `shift` low bits go, to nearest, ties to even; the carry may run into the exponent, as it should. */
+/* `shift` low bits go, to nearest, ties to even; the carry may run into the exponent, as it
+ * should. */
 static inline uint32_t prs_round_shift(uint32_t bits, uint32_t shift)
 {
     uint32_t half = 1u << (shift - 1), low = bits & ((1u << shift) - 1), kept = bits >> shift;

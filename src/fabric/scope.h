@@ -5,8 +5,8 @@
 
 #include "base/log.h"
 
-/* OK if PE 0's scope and that of `pe` are equal; else INVALID_ARGUMENT, with what to do. `provider` need
- * not end within its 64 bytes. */
+/* OK if PE 0's scope and that of `pe` are equal; else INVALID_ARGUMENT, with what to do. `provider`
+ * need not end within its 64 bytes. */
 enum perseus_status prs_scope_check(uint64_t first, uint64_t other, int pe, const char *provider,
                                     const struct prs_log *log);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu/side.h: what a PE has on its GPU: the heap, the ring that kernels fill, the proxy's answers to
- * them, the report of what went wrong in one, and signal groups.
+ * gpu/side.h: what a PE has on its GPU: the heap, the ring that kernels fill, the proxy's answers
+ * to them, the report of what went wrong in one, and signal groups.
  *
  *   side.c    the memory, and reaching it from the host
  *   fault.c   what kernels report

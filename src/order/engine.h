@@ -178,7 +178,8 @@ enum perseus_status prs_operation_riding(struct prs_orderer *orderer, struct prs
 /* ---- post.c ---- */
 
 /* Gate, then post. OK: posted. AGAIN: nothing happened. *out_wait, with AGAIN: its gate is closed
- * or its mailbox full, and something of this peer will open it. Any other error: the peer failed. */
+ * or its mailbox full, and something of this peer will open it. Any other error: the peer
+ * failed. */
 enum perseus_status prs_order_try(struct prs_orderer *orderer, struct prs_order_peer *peer,
                                   struct prs_pending *pending, bool *out_wait);
 

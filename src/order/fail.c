@@ -122,8 +122,8 @@ static struct prs_pending *oldest_open(const struct prs_order_peer *peer)
     return oldest == NULL ? NULL : (void *)((char *)oldest - offsetof(struct prs_pending, of_peer));
 }
 
-/* It moves, but the oldest that it owes is an answer, and has been for too long: its NIC takes puts,
- * and nobody there applies records, or cannot. */
+/* It moves, but the oldest that it owes is an answer, and has been for too long: its NIC takes
+ * puts, and nobody there applies records, or cannot. */
 static bool owes_an_answer_for_long(const struct prs_orderer *orderer, struct prs_order_peer *peer)
 {
     const struct prs_pending *oldest = oldest_open(peer);

@@ -63,8 +63,8 @@ void prs_order_catch_up(struct prs_orderer *orderer, struct prs_order_peer *peer
         return;
     }
     peer->fence_due = false;
-    /* Completed is as good as ordered only where it means delivered. Elsewhere an operation stays to
-     * be ordered whatever was waited for since: a quiet ends its epoch, and orders nothing. */
+    /* Completed is as good as ordered only where it means delivered. Elsewhere an operation stays
+     * to be ordered whatever was waited for since: a quiet ends its epoch, and orders nothing. */
     const struct prs_epochs *epochs = &peer->epochs;
     bool delivered = orderer->caps.completion == PRS_COMPLETION_DELIVERED;
     bool unordered = !delivered && epochs->last_used > 0 && epochs->last_used >= peer->fence_after;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mail_in.c: the receiving half of mailboxes: whose immediate is it, what may be applied, answers. */
+/* mail_in.c: the receiving half of mailboxes: whose immediate is it, what may be applied,
+ * answers. */
 #include "order/engine.h"
 
 #include <stdlib.h>

@@ -2,7 +2,8 @@
 /* post.c: an operation on its way into the fabric: gate, stamp, post, remember. */
 #include "order/engine.h"
 
-/* What depends on all that was posted before it is filled in only now. AGAIN: the mailbox is full. */
+/* What depends on all that was posted before it is filled in only now. AGAIN: the mailbox is
+ * full. */
 static enum perseus_status stamp(struct prs_orderer *orderer, struct prs_order_peer *peer,
                                  struct prs_pending *pending, struct prs_op *op)
 {

@@ -2,15 +2,15 @@
 /*
  * prove.c: deliveries that are not asked for one by one.
  *
- * Where a fabric's puts may complete early, the delivery of each costs a message back. So a put asks
- * for its delivery only while no other on its way to the same peer does: about once per round trip.
- * The others complete when their sources are reusable.
+ * Where a fabric's puts may complete early, the delivery of each costs a message back. So a put
+ * asks for its delivery only while no other on its way to the same peer does: about once per round
+ * trip. The others complete when their sources are reusable.
  *
  * For records that is enough: their answers say more. Other puts complete early only where the lane
  * keeps puts in order (fifo); they stay open, unproven, until a put posted behind them is known to
  * be delivered: one that asked, an answered record, or the flush that is sent when a quiet or a
- * parked operation waits, when there are many, or when there is nothing else to do. A flush is a put
- * of 8 bytes that nobody reads; like an answer it needs nothing of the pools.
+ * parked operation waits, when there are many, or when there is nothing else to do. A flush is a
+ * put of 8 bytes that nobody reads; like an answer it needs nothing of the pools.
  */
 #include "order/engine.h"
 

@@ -2,10 +2,10 @@
 /*
  * order/record.h: messages into a target's mailbox, and where they lie there.
  *
- * A record has as many bytes as it needs, a multiple of 8. At the target every sender has two rings:
- * a near one of a few records, next to those of all other senders, and a far one, whose pages are
- * touched only by senders that have many records open at once. Every record says in which ring its
- * successor lies, so the target finds them in order without another word.
+ * A record has as many bytes as it needs, a multiple of 8. At the target every sender has two
+ * rings: a near one of a few records, next to those of all other senders, and a far one, whose
+ * pages are touched only by senders that have many records open at once. Every record says in which
+ * ring its successor lies, so the target finds them in order without another word.
  *
  *     ring:   [ records begin here, round and round ....... | pad ]
  *

@@ -105,10 +105,10 @@ static struct prs_word atomic_of(const struct prs_request *request)
 /* ---- requests ---- */
 
 /*
- * Whether a put_signal's signal goes with its neighbours, at the end of the batch. An immediate tells
- * of one message, so puts with riding signals are a message each; where the fabric makes several
- * puts one message (caps.batching) and keeps them in order, small ones are better off with one
- * record for the signals of all of them.
+ * Whether a put_signal's signal goes with its neighbours, at the end of the batch. An immediate
+ * tells of one message, so puts with riding signals are a message each; where the fabric makes
+ * several puts one message (caps.batching) and keeps them in order, small ones are better off with
+ * one record for the signals of all of them.
  */
 static bool gathers(const struct prs_orderer *orderer, const struct prs_order_peer *peer,
                     const struct prs_request *request, const struct prs_word *word, uint32_t token)

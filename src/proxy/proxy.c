@@ -48,7 +48,8 @@ void prs_proxy_destroy(struct prs_proxy *proxy)
 }
 
 /* Ends a request that was refused. The orderer keeps the error, for every quiet that covers it, and
- * lets nothing through to that PE that was to come behind; whoever holds the ticket hears it now. */
+ * lets nothing through to that PE that was to come behind; whoever holds the ticket hears it
+ * now. */
 static void refuse(struct prs_proxy *proxy, struct prs_source *source, uint32_t peer,
                    uint32_t ticket, enum perseus_status status)
 {

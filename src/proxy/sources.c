@@ -9,7 +9,7 @@
 _Static_assert(PRS_DESC_TICKET_END == UINT32_C(1) << TOKEN_SOURCE_SHIFT, "tickets leave room");
 _Static_assert(PRS_SOURCES_MAX < 255, "no token of a source is PRS_DESC_NO_TICKET");
 
-/*   EMPTY --add--> LIVE --remove--> LEAVING --the proxy has answered all--> GONE --remove--> EMPTY */
+/* EMPTY --add--> LIVE --remove--> LEAVING --the proxy has answered all--> GONE --remove--> EMPTY */
 enum source_state { EMPTY, LIVE, LEAVING, GONE };
 
 struct prs_source {

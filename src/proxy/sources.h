@@ -25,7 +25,8 @@ enum perseus_status prs_sources_create(struct prs_ring *ring, struct prs_tickets
 /* After the proxy and the orderer that complete into them. NULL allowed. */
 void prs_sources_destroy(struct prs_sources *sources);
 
-/* Adds a GPU's. Any thread, one at a time; LIMIT when there are PRS_SOURCES_MAX. *ring is copied. */
+/* Adds a GPU's. Any thread, one at a time; LIMIT when there are PRS_SOURCES_MAX. *ring is
+ * copied. */
 enum perseus_status prs_sources_add(struct prs_sources *sources, const struct prs_ring *ring,
                                     struct prs_answers *answers, uint32_t *out_number);
 /* The same threads. AGAIN until the proxy has answered what it took of this source; from the first

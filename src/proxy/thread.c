@@ -38,10 +38,10 @@ struct prs_proxy_thread {
 };
 
 /*
- * Tells whoever waits that something may have come. Nobody is missed: here what came is written, and
- * then `is_expected` read; they write that, and then look; with a sequentially consistent fence in
- * between on both sides. So either they see what came, or they are seen, and their futex is no longer
- * what they read before.
+ * Tells whoever waits that something may have come. Nobody is missed: here what came is written,
+ * and then `is_expected` read; they write that, and then look; with a sequentially consistent fence
+ * in between on both sides. So either they see what came, or they are seen, and their futex is no
+ * longer what they read before.
  */
 static void tell(struct prs_proxy_thread *thread)
 {
@@ -55,8 +55,8 @@ static void tell(struct prs_proxy_thread *thread)
     }
 }
 
-/* How long the next sleep may last if nothing ends it: deadlines above the fabric need a look at the
- * clock now and then. Where the fabric wakes nobody, arrivals need looks, too; many PEs share a
+/* How long the next sleep may last if nothing ends it: deadlines above the fabric need a look at
+ * the clock now and then. Where the fabric wakes nobody, arrivals need looks, too; many PEs share a
  * laptop's cores, so one with nothing in flight sleeps longer and longer. */
 static uint64_t nap_ns(const struct prs_proxy_thread *thread, uint64_t sleeps)
 {

@@ -26,8 +26,8 @@ int command_end(struct command *command);
 /* Removes the directory. */
 void command_clean(struct command *command);
 
-/* All of it; asserts the exit code, unless it is COMMAND_ANY_EXIT, and that the output has `output` in
- * it. */
+/* All of it; asserts the exit code, unless it is COMMAND_ANY_EXIT, and that the output has `output`
+ * in it. */
 void command_expect(int (*main)(int argc, char **argv), const char *words, int exit_code,
                     const char *output);
 

@@ -110,7 +110,8 @@ static void a_child_that_says_goodbye_does_not_say_it_for_the_pe(void **state)
     lose(1, true);
 }
 
-/* Without the handlers of pthread_atfork: as after clone, and between fork and the handler's end. */
+/* Without the handlers of pthread_atfork: as after clone, and between fork and the handler's
+ * end. */
 static pid_t leave_child_with_everything(void)
 {
     pid_t child = _Fork();

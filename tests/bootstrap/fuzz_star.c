@@ -5,9 +5,9 @@
  *
  *     operation (low 4 bits), argument; for FEED: length, bytes
  *
- * So that the fuzzer need not guess a secret, one step says a valid hello and proves it. Checked: no access
- * outside memory (the sanitizers), so also that strangers stay within their slots; no deadline is
- * left behind; and a job that ends, wherever it is, frees all (LeakSanitizer).
+ * So that the fuzzer need not guess a secret, one step says a valid hello and proves it. Checked:
+ * no access outside memory (the sanitizers), so also that strangers stay within their slots; no
+ * deadline is left behind; and a job that ends, wherever it is, frees all (LeakSanitizer).
  */
 #include <stdlib.h>
 #include <string.h>

@@ -35,7 +35,8 @@ static void a_second_open_does_not_get_the_values_of_the_first(void **state)
     unsetenv("PMIX_MCA_gds");
 }
 
-/* When a job ends badly, mpirun's exit code is not to be relied on: now and then it crashes itself. */
+/* When a job ends badly, mpirun's exit code is not to be relied on: now and then it crashes
+ * itself. */
 static void a_missing_pe_is_named(void **state)
 {
     (void)state;
@@ -54,8 +55,8 @@ static void a_dead_pe_ends_the_job(void **state)
     command_expect(NULL, MPIRUN "-n 4 PE lose 1 signal 9", COMMAND_ANY_EXIT, "process rank 1");
 }
 
-/* Kept alive by mpirun, the others either see the fence end, or, because Open MPI sometimes forgets to
- * end it, reach their deadline. They name the PE both times, and end. */
+/* Kept alive by mpirun, the others either see the fence end, or, because Open MPI sometimes forgets
+ * to end it, reach their deadline. They name the PE both times, and end. */
 static void the_others_name_a_dead_pe_and_end(void **state)
 {
     (void)state;

@@ -124,7 +124,8 @@ static uint32_t detail_of(const unsigned char answer[64], size_t bytes)
                                                      : 0;
 }
 
-/* Says hello with these terms and proves them, with one bit of the proof flipped unless it is -1. */
+/* Says hello with these terms and proves them, with one bit of the proof flipped unless it is
+ * -1. */
 static uint32_t refusal(const struct job *job, struct prs_proof_terms terms, int flipped_bit)
 {
     unsigned char hello[HELLO_BYTES], proof[PROOF_BYTES], answer[64];

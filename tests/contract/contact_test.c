@@ -60,8 +60,9 @@ static void pass(void)
     }
 }
 
-/* To the busy one until it is full, and one signal to the one that is well, which must be seen there
- * at once (in drain-peer, deferred and the others; drain stops for everybody, by its name). */
+/* To the busy one until it is full, and one signal to the one that is well, which must be seen
+ * there at once (in drain-peer, deferred and the others; drain stops for everybody, by its
+ * name). */
 static void send_to_both(uint64_t value, bool is_drain)
 {
     enum perseus_status status;

@@ -133,8 +133,8 @@ static void connect_pe(uint32_t self)
                      PERSEUS_OK);
 }
 
-/* It knows PE 0's address. Through this contract a put names a region; it writes no byte there, so a
- * provider's own call would need no key. */
+/* It knows PE 0's address. Through this contract a put names a region; it writes no byte there, so
+ * a provider's own call would need no key. */
 static void open_stranger(struct stranger *stranger, const char *provider)
 {
     *stranger = (struct stranger){0};

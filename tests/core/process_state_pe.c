@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PE whose program has its process as it wants it, and reads its environment all the time: Perseus, and what
- * it calls, leave that alone. Started by several launchers, as each has a bootstrap, and so a library, of its own. */
+/* A PE whose program has its process as it wants it, and reads its environment all the time:
+ * Perseus, and what it calls, leave that alone. Started by several launchers, as each has a
+ * bootstrap, and so a library, of its own. */
 #include <limits.h>
 #include <locale.h>
 #include <pthread.h>

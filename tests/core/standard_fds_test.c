@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that runs without the descriptors 0 to 2: no socket or file of ours gets their numbers, so what it
- * prints reaches no peer. */
+/* A program that runs without the descriptors 0 to 2: no socket or file of ours gets their numbers,
+ * so what it prints reaches no peer. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

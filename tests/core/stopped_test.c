@@ -39,8 +39,8 @@ static void say(void *user, enum perseus_log_level level, const char *text)
     fprintf(stderr, "    %s\n", text);
 }
 
-/* Puts with signals to each other, turn by turn, until the launcher closes the pipe: PE 0 sees it and
- * says in its payload which turn is the last. */
+/* Puts with signals to each other, turn by turn, until the launcher closes the pipe: PE 0 sees it
+ * and says in its payload which turn is the last. */
 static void exchange(struct perseus_pe *pe, int until)
 {
     int me = perseus_my_pe(pe), other = 1 - me;

@@ -2,8 +2,8 @@
 /*
  * Three PEs, started in step, send 4000 put-with-signal each to both others over a slow link, in
  * real time and by the public calls (tests/contract/storm_test.c does it with every pool at its
- * minimum, in virtual time). PERSEUS_TEST_LATENCY is the one-way latency to run instead of 500us and
- * 5ms: 50ms takes a quarter of a minute each.
+ * minimum, in virtual time). PERSEUS_TEST_LATENCY is the one-way latency to run instead of 500us
+ * and 5ms: 50ms takes a quarter of a minute each.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A CUDA driver without a GPU, for PERSEUS_CUDA_LIBRARY. "Device" memory is memory of the process; with
- * PERSEUS_SCRIPTED_GUARD=1 only this driver reaches it, so a CPU's look at it is a crash.
+ * A CUDA driver without a GPU, for PERSEUS_CUDA_LIBRARY. "Device" memory is memory of the process;
+ * with PERSEUS_SCRIPTED_GUARD=1 only this driver reaches it, so a CPU's look at it is a crash.
  *
  * Copies do nothing when they are submitted: streams move on a little, each a different way, at
  * every look at an event, and to their end at a synchronize. The copies of one batch are carried

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiles and links only if every call of the device header does, at every scope. Without a GPU it is
- * not run. */
+/* Compiles and links only if every call of the device header does, at every scope. Without a GPU it
+ * is not run. */
 #include <perseus/device.cuh>
 
 __global__ void every_call(perseus_device_pe pe, perseus_device_group *group, uint64_t *signal)

@@ -20,8 +20,8 @@ struct kernel_memory {
     uint64_t *source;   /* KERNEL_WORDS; the heap's or a registered buffer's */
 };
 
-/* Sends `rounds` payloads to every PE, the own one too, each with a signal, and checks what comes the
- * moment its signal is seen. */
+/* Sends `rounds` payloads to every PE, the own one too, each with a signal, and checks what comes
+ * the moment its signal is seen. */
 bool kernel_exchange(const struct perseus_device_pe *pe, const struct kernel_memory *memory,
                      uint64_t rounds);
 /* The member's round of the group: a payload of `value`. */

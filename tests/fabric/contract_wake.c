@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sleeping: who has been told that it may sleep is woken by everything that its poll would move, and
- * by nothing else. PE 1 sleeps, as a progress thread does; PE 0 works. */
+/* Sleeping: who has been told that it may sleep is woken by everything that its poll would move,
+ * and by nothing else. PE 1 sleeps, as a progress thread does; PE 0 works. */
 #include "suite.h"
 #include "world.h"
 
@@ -42,8 +42,8 @@ static uint64_t fall_asleep(struct world *world)
 
 typedef bool arrived_fn(const struct world *world, uint32_t round);
 
-/* Lives as a progress thread: polls only when it is woken, or when its sleep was to end. What others
- * put into its memory while it slept must have woken it, too. */
+/* Lives as a progress thread: polls only when it is woken, or when its sleep was to end. What
+ * others put into its memory while it slept must have woken it, too. */
 static void sleep_until(struct world *world, arrived_fn *arrived, bool at_sleeper, uint32_t round)
 {
     while (!arrived(world, round)) {

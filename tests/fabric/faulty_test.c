@@ -330,7 +330,8 @@ static void test_fail_permanent(void **state)
     }
 }
 
-/* Refused for good: nothing of it happens, no event comes, and what is posted behind it goes through. */
+/* Refused for good: nothing of it happens, no event comes, and what is posted behind it goes
+ * through. */
 static void test_a_refused_post_is_nothing(void **state)
 {
     (void)state;

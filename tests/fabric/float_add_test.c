@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* float_add_test.c: sums of halves against exact arithmetic, of floats and doubles against the CPU's own; and each as
- * an atomic on a word between neighbours that must not change. */
+/* float_add_test.c: sums of halves against exact arithmetic, of floats and doubles against the
+ * CPU's own; and each as an atomic on a word between neighbours that must not change. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,7 +79,8 @@ static void test_sums_of_halves_are_rounded_once(void **state)
     for (int i = 0; i < 400000; i++) {
         check_halves((uint16_t)prs_rng_next(&rng), (uint16_t)prs_rng_next(&rng));
     }
-    /* Every number next to one, to the largest, to the smallest normal, to an infinity, to a NaN. */
+    /* Every number next to one, to the largest, to the smallest normal, to an infinity, to a
+     * NaN. */
     static const uint16_t edges[] = {0,      0x8000, 1,      0x3c00, 0x7bff,
                                      0xfbff, 0x0400, 0x7c00, 0xfc00, 0x7e01};
     for (uint32_t half = 0; half <= UINT16_MAX; half++) {

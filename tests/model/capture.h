@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capture.h: a log that keeps the last message, so that tests can look at what a user would read. */
+/* capture.h: a log that keeps the last message, so that tests can look at what a user would
+ * read. */
 #ifndef PRS_TEST_CAPTURE_H
 #define PRS_TEST_CAPTURE_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints as model hubs hold them: names, types, several files; what is not read is refused by name. */
+/* Checkpoints as model hubs hold them: names, types, several files; what is not read is refused by
+ * name. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a safetensors file: an answer and a message, never a crash, and tensors lie inside the file. */
+/* Any bytes as a safetensors file: an answer and a message, never a crash, and tensors lie inside
+ * the file. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -36,8 +37,8 @@ static void read_file(const uint8_t *data, size_t size)
     prs_safetensors_destroy(file);
 }
 
-/* As they are; and as header and data, a zero between, so that the length is right more than once in
- * 2^64. */
+/* As they are; and as header and data, a zero between, so that the length is right more than once
+ * in 2^64. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     read_file(data, size);

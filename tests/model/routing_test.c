@@ -234,8 +234,8 @@ static void test_reads_text(void **state)
     }
 }
 
-/* A choice that is not used is -1, as serving engines fill up tokens; in any type that has a sign, and as
- * often as there are choices. */
+/* A choice that is not used is -1, as serving engines fill up tokens; in any type that has a sign,
+ * and as often as there are choices. */
 static void test_unused_choices(void **state)
 {
     (void)state;

@@ -136,7 +136,8 @@ static void test_refuses_every_truncation(void **state)
     assert_int_equal(find(&whole, &capture), PERSEUS_PROTOCOL);
 }
 
-/* Writes a file whose tensors are named by `pattern` (expert, matrix), values counting up by 0.5. */
+/* Writes a file whose tensors are named by `pattern` (expert, matrix), values counting up by
+ * 0.5. */
 static void write_model(const char *path, const char *pattern, const char *const *matrices,
                         const char *type, uint32_t experts)
 {

@@ -142,8 +142,8 @@ static void test_expert_in_every_form_and_type(void **state)
     }
 }
 
-/* Results of rows that are computed alone, and of the same rows in any company: the same to the bit,
- * as a forward's y must not depend on what waits when a tile is taken. */
+/* Results of rows that are computed alone, and of the same rows in any company: the same to the
+ * bit, as a forward's y must not depend on what waits when a tile is taken. */
 static void check_company(const struct perseus_moe_config *config)
 {
     enum { STEP = PRS_EXPERT_STEP };

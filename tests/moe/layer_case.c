@@ -147,7 +147,8 @@ static enum perseus_status start(const struct job *job, struct perseus_moe *moe,
                              job->y + (again * all + token) * config->hidden);
 }
 
-/* Every word of a forward that has ended has been taken out of its slot: nobody can meet it again. */
+/* Every word of a forward that has ended has been taken out of its slot: nobody can meet it
+ * again. */
 static void check_slots(const struct perseus_moe *moe, uint32_t forward)
 {
     const struct prs_moe_plan *plan = &moe->plan;

@@ -179,8 +179,8 @@ static void test_an_operation_fails(void **state)
     unsetenv("PERSEUS_ADVERSARY");
 }
 
-/* PE 0 gets rows from PE 1, whose answer fails, and then, late, word from PE 2 that it has none: what ends
- * the answers is a pair without rows. */
+/* PE 0 gets rows from PE 1, whose answer fails, and then, late, word from PE 2 that it has none:
+ * what ends the answers is a pair without rows. */
 struct late {
     struct perseus_moe_config config;
     struct perseus_moe *_Atomic first; /* PE 0's layer */

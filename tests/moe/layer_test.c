@@ -329,9 +329,9 @@ static void test_many_forwards(void **state)
     }
 }
 
-/* One choice a token, all of the last expert. Most forwards have few tokens; but those a whole period of
- * tags apart (in either half of the buffers) have all, so that a word that nobody cleared would be taken
- * for a new one. */
+/* One choice a token, all of the last expert. Most forwards have few tokens; but those a whole
+ * period of tags apart (in either half of the buffers) have all, so that a word that nobody cleared
+ * would be taken for a new one. */
 static int32_t seldom_many(const struct layer_case *layer, uint32_t forward, uint32_t token,
                            uint32_t choice)
 {

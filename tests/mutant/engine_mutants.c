@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each pair __wrap_x, __real_x: the call that the rest of the engine makes, and the engine's own. */
+/* Each pair __wrap_x, __real_x: the call that the rest of the engine makes, and the engine's
+ * own. */
 #include "mutant/engine_mutants.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * engine_mutants.h: the ordering engine with one of its rules broken, each a bug that it had. Linked
- * into the suites of order/ and contract/, which then must fail; the linker's --wrap puts the
- * mutant's call in place of the engine's. PERSEUS_TEST_MUTANT names the one in force; without it the
- * engine is as it is.
+ * engine_mutants.h: the ordering engine with one of its rules broken, each a bug that it had.
+ * Linked into the suites of order/ and contract/, which then must fail; the linker's --wrap puts
+ * the mutant's call in place of the engine's. PERSEUS_TEST_MUTANT names the one in force; without
+ * it the engine is as it is.
  */
 #ifndef TESTS_MUTANT_ENGINE_MUTANTS_H
 #define TESTS_MUTANT_ENGINE_MUTANTS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong toward one peer: nothing that must come behind it gets through, everybody who asks
- * is told, nobody else is held up, and nothing waits for ever. */
+/* What goes wrong toward one peer: nothing that must come behind it gets through, everybody who
+ * asks is told, nobody else is held up, and nothing waits for ever. */
 #include "order/bench.h"
 
 #include <stdarg.h>
@@ -167,7 +167,8 @@ static void test_a_record_that_was_refused_fails_its_sender(void **state)
 
 /* ---- loss ---- */
 
-/* A fetch whose record has left when its peer is lost: answered or not, it ends, and so do quiets. */
+/* A fetch whose record has left when its peer is lost: answered or not, it ends, and so do
+ * quiets. */
 static void test_a_fetch_ends_when_its_peer_is_lost(void **state)
 {
     (void)state;
@@ -247,9 +248,9 @@ static void test_an_operation_that_never_returns_is_told_within_the_deadline(voi
     bench_finish(&bench);
 }
 
-/* Its puts complete, as its NIC takes them, but nobody there applies its records: what has waited for
- * an answer, with nothing open before it, ends all the same. A stranger who sends the last answer
- * again and again does not keep it alive either. */
+/* Its puts complete, as its NIC takes them, but nobody there applies its records: what has waited
+ * for an answer, with nothing open before it, ends all the same. A stranger who sends the last
+ * answer again and again does not keep it alive either. */
 static void test_a_peer_that_moves_but_does_not_answer_is_lost(void **state)
 {
     (void)state;
@@ -304,8 +305,8 @@ static void test_a_slow_peer_is_not_lost(void **state)
     bench_finish(&bench);
 }
 
-/* ^Z, a debugger, a laptop that sleeps: a PE that did not look for longer than the deadline has missed
- * what its peers sent meanwhile, and gives nobody up for it, however often that happens. */
+/* ^Z, a debugger, a laptop that sleeps: a PE that did not look for longer than the deadline has
+ * missed what its peers sent meanwhile, and gives nobody up for it, however often that happens. */
 static void test_time_in_which_nobody_looked_does_not_count(void **state)
 {
     (void)state;

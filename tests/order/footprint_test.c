@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a pair of PEs costs in the engine, at its sender and at its target, printed. The fabric's own
- * state is not in it: an allocation is counted between two sizes of job, a page of the control window
- * where it was touched.
+ * What a pair of PEs costs in the engine, at its sender and at its target, printed. The fabric's
+ * own state is not in it: an allocation is counted between two sizes of job, a page of the control
+ * window where it was touched.
  */
 #include "order/bench.h"
 

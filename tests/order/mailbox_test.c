@@ -136,8 +136,8 @@ static void test_arrivals_are_counted_per_epoch(void **state)
 }
 
 /* A put's immediate that comes again while its epoch is open: more have arrived than were sent. No
- * count can be right any more, so the record is refused, and its sender told at once. Epochs of more
- * puts than a count holds are no such thing. */
+ * count can be right any more, so the record is refused, and its sender told at once. Epochs of
+ * more puts than a count holds are no such thing. */
 static void test_more_puts_than_were_sent_are_an_error(void **state)
 {
     (void)state;
@@ -332,7 +332,8 @@ static void test_the_target_answers_a_fetch_with_one_put(void **state)
     bench_finish(&bench);
 }
 
-/* Where a written word may be seen half, the target's CPU writes signals; order is the wire's as before. */
+/* Where a written word may be seen half, the target's CPU writes signals; order is the wire's as
+ * before. */
 static void test_signals_that_would_tear_are_records(void **state)
 {
     (void)state;

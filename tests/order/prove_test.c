@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts whose delivery is not asked for one by one: what asks, what proves, what a quiet waits for. */
+/* Puts whose delivery is not asked for one by one: what asks, what proves, what a quiet waits
+ * for. */
 #include "order/bench.h"
 
 #include <stdarg.h>

@@ -41,8 +41,8 @@ struct prs_orderer {
     uint32_t refusals, refused_peer; /* told by prs_orderer_refuse */
     enum perseus_status refusal;
     atomic_bool idle;
-    /* A fabric that wakes: what comes adds to `arrivals` and then writes to wait_fd, an eventfd; -1: one
-     * that wakes nobody. */
+    /* A fabric that wakes: what comes adds to `arrivals` and then writes to wait_fd, an eventfd;
+     * -1: one that wakes nobody. */
     int wait_fd;
     bool arms_too_late; /* a defect: looks first, and then takes back what wait_fd told */
     atomic_uint arrivals, arrived;

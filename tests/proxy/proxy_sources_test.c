@@ -175,7 +175,8 @@ static void a_source_leaves_when_its_answers_are_given(void **state)
     gpu_free(gpu);
 }
 
-/* Any 64 bytes from a kernel gone wrong end as an error of that source; the threads lose nothing. */
+/* Any 64 bytes from a kernel gone wrong end as an error of that source; the threads lose
+ * nothing. */
 static void garbage_from_a_kernel_ends_its_request_only(void **state)
 {
     (void)state;

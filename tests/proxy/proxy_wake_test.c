@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The proxy thread sleeps on two things at once, its producers and its fabric, and loses no wake-up
- * of either: its sleeps here last an hour, so a lost one is a standstill. In the stress, two senders,
- * one of each kind, let it fall asleep between any two of their rounds and hit every moment of its
- * way there. In the schedules, something comes exactly when it is about to sleep.
+ * of either: its sleeps here last an hour, so a lost one is a standstill. In the stress, two
+ * senders, one of each kind, let it fall asleep between any two of their rounds and hit every
+ * moment of its way there. In the schedules, something comes exactly when it is about to sleep.
  *
- * That the schedules would notice is shown by mutants, each in a process of its own: they must stand
- * still.
+ * That the schedules would notice is shown by mutants, each in a process of its own: they must
+ * stand still.
  */
 #include <pthread.h>
 #include <sched.h>

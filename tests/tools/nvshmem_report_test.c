@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nvshmem_report_test.c: the profiler's forecast against what was measured on two GPUs: the megakernel lane under drain,
- * NVSHMEM 3.8.0, whose forwards took 3.5 times as long as under auto (docs/nvshmem.md). */
+/* nvshmem_report_test.c: the profiler's forecast against what was measured on two GPUs: the
+ * megakernel lane under drain, NVSHMEM 3.8.0, whose forwards took 3.5 times as long as under auto
+ * (docs/nvshmem.md). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -135,9 +135,8 @@ struct prs_ring_producers {
     /* A copy of the head that may lag. Producers check room against it, so that the consumer's own
      * line travels only when the ring looks full. */
     uint64_t known_head;
-    uint32_t
-        is_looking;     /* a GPU's: one thread reads the head across PCIe, the others wait for it */
-    uint32_t is_broken; /* a GPU's: a producer gave up; positions are missing from here on */
+    uint32_t is_looking; /* a GPU's: one thread reads the head across PCIe; the others wait */
+    uint32_t is_broken;  /* a GPU's: a producer gave up; positions are missing from here on */
     uint8_t pad_1[PRS_RING_ALIGN - 2 * sizeof(uint64_t)];
 };
 

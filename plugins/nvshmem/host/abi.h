@@ -155,8 +155,8 @@ static_assert(sizeof(struct prs_abi_bootstrap) == 88, "bootstrap");
 static_assert(offsetof(struct prs_abi_bootstrap, allgather) == 24, "bootstrap");
 static_assert(offsetof(struct prs_abi_bootstrap, comm_state) == 80, "bootstrap");
 
-/* The driver functions that init is handed, up to 5.0: from 6.0 on the places differ. Any entry may be
- * NULL. */
+/* The driver functions that init is handed, up to 5.0: from 6.0 on the places differ. Any entry may
+ * be NULL. */
 #define PRS_ABI_CUDA_ENTRIES 39
 enum prs_abi_cuda_entry { PRS_ABI_CUDA_GET_PROC_ADDRESS = 38 };
 struct prs_abi_cuda_table {
@@ -247,8 +247,8 @@ static_assert(offsetof(struct prs_abi_ops_head, rma) == 56, "operations");
 static_assert(offsetof(struct prs_abi_ops_head, amo) == 64, "operations");
 static_assert(offsetof(struct prs_abi_ops_head, quiet) == 80, "operations");
 
-/* From 4.0 on. The vectors are of struct prs_abi_rma_memory (two) and struct prs_abi_rma_bytes, of one
- * length. */
+/* From 4.0 on. The vectors are of struct prs_abi_rma_memory (two) and struct prs_abi_rma_bytes, of
+ * one length. */
 union prs_abi_op_put_signal {
     int (*to_5)(void *t, int pe, struct prs_abi_rma_verb verb, struct prs_abi_vector *remote,
                 struct prs_abi_vector *local, struct prs_abi_vector *bytes,

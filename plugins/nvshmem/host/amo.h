@@ -14,8 +14,8 @@ struct prs_amo {
     bool fetch;
 };
 
-/* False for a code or width that no atomic has. Of the verb, desc and is_float are read: the host does
- * not write the others. */
+/* False for a code or width that no atomic has. Of the verb, desc and is_float are read: the host
+ * does not write the others. */
 bool prs_amo_decode(const struct prs_abi_amo_verb *verb, int element_bytes, uint64_t value,
                     uint64_t compare, struct prs_amo *out);
 

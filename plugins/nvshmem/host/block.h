@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * block.h: the transport object that the host gets, for whichever interface it speaks. The host calls
- * it in that interface's form; whoever made it is called in one form, with every argument that any
- * interface has.
+ * block.h: the transport object that the host gets, for whichever interface it speaks. The host
+ * calls it in that interface's form; whoever made it is called in one form, with every argument
+ * that any interface has.
  */
 #ifndef PRS_NVSHMEM_BLOCK_H
 #define PRS_NVSHMEM_BLOCK_H

@@ -3,8 +3,8 @@
  * interface.h: the interfaces that NVSHMEM's host library speaks to its transports, one row each:
  * where the parts of the transport object lie, and which form its callbacks have.
  *
- * Another interface is another row. A version is major * 10000 + minor * 100 + patch; layouts change
- * with the major only.
+ * Another interface is another row. A version is major * 10000 + minor * 100 + patch; layouts
+ * change with the major only.
  */
 #ifndef PRS_NVSHMEM_INTERFACE_H
 #define PRS_NVSHMEM_INTERFACE_H

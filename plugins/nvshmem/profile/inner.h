@@ -18,8 +18,8 @@ struct prs_inner {
     char path[256];
 };
 
-/* Loads `file` from where PERSEUS_PROFILE_INNER says or from beside the host library, and starts it.
- * An enum prs_abi_status, or what its init returned. */
+/* Loads `file` from where PERSEUS_PROFILE_INNER says or from beside the host library, and starts
+ * it. An enum prs_abi_status, or what its init returned. */
 int prs_inner_open(struct prs_inner *inner, const struct prs_interface *interface, const char *file,
                    const void *cuda, int api_version, const struct prs_log *log);
 void prs_inner_close(struct prs_inner *inner); /* after its finalize; a zeroed one is allowed */

@@ -14,8 +14,8 @@ struct prs_piece {
     size_t bytes;
 };
 
-/* A request of `kind` toward the piece's remote side; what is local is the caller's to fill in. Under
- * the route's lock, as all here. */
+/* A request of `kind` toward the piece's remote side; what is local is the caller's to fill in.
+ * Under the route's lock, as all here. */
 enum perseus_status prs_piece_address(struct prs_route *route, int pe,
                                       const struct prs_piece *piece, enum prs_request_kind kind,
                                       struct prs_request *out);

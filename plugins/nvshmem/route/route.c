@@ -49,7 +49,8 @@ enum perseus_status prs_route_start(struct prs_route *route,
     prs_sequence_rules_init(&route->rules, route->link.ordering, &route->link.fabric->caps, records,
                             host_fences);
     /* The words of one message may be seen in any order where the fabric writes them, so the host
-     * must be trusted to say where a fence stands between them. Vanilla sends every SET by itself. */
+     * must be trusted to say where a fence stands between them. Vanilla sends every SET by
+     * itself. */
     route->runs = route->link.ordering != PERSEUS_ORDERING_DRAIN && (host_fences || records);
     route->peers = calloc(n_pes, sizeof *route->peers);
     if (route->peers == NULL) {

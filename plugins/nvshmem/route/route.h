@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * route.h: one way to every PE (fabric, endpoint, ordering engine) for one class of NVSHMEM threads.
+ * route.h: one way to every PE (fabric, endpoint, ordering engine) for one class of NVSHMEM
+ * threads.
  *
  * NVSHMEM calls from its proxy thread and from at most one user thread at a time; each has a route
  * of its own, so neither orders nor drains the other's work. A route is also driven by the other

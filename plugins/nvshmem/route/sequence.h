@@ -34,8 +34,8 @@ struct prs_sequence {
     uint64_t words; /* hash bits of the words that SETs and atomics went to since then */
 };
 
-/* `host_fences`: the host can be trusted to call fence. `records`: SETs are applied by the target's CPU,
- * in order among themselves, but a put may pass them. */
+/* `host_fences`: the host can be trusted to call fence. `records`: SETs are applied by the target's
+ * CPU, in order among themselves, but a put may pass them. */
 void prs_sequence_rules_init(struct prs_sequence_rules *rules, enum perseus_ordering mode,
                              const struct prs_caps *caps, bool records, bool host_fences);
 /* Whether the fabric under this mode keeps every order that a host without a fence operation

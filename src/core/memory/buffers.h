@@ -19,8 +19,8 @@
 
 struct prs_buffers;
 
-/* `gpu`: of the heap, which tells GPU memory from the host's and outlives the buffers. NULL: all is the
- * host's. */
+/* `gpu`: of the heap, which tells GPU memory from the host's and outlives the buffers. NULL: all is
+ * the host's. */
 enum perseus_status prs_buffers_create(const struct prs_log *log, struct prs_gpu_side *gpu,
                                        struct prs_buffers **out);
 /* Closes the regions: before the fabric, after the endpoint. NULL allowed. */

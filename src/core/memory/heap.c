@@ -139,8 +139,8 @@ void prs_heap_close_fd(struct prs_heap *heap)
     }
 }
 
-/* The pages of [offset, offset + bytes), before anybody uses them: those that the kernel cannot give
- * are an error here and a SIGBUS there. */
+/* The pages of [offset, offset + bytes), before anybody uses them: those that the kernel cannot
+ * give are an error here and a SIGBUS there. */
 static enum perseus_status take_pages(const struct prs_heap *heap, size_t offset, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), first = offset / page * page;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cudadma.h: the copy engines of GPUs as the NIC between PEs of one process: virtual PEs of one GPU,
- * or of several GPUs of one host.
+ * cudadma.h: the copy engines of GPUs as the NIC between PEs of one process: virtual PEs of one
+ * GPU, or of several GPUs of one host.
  *
  *   fabric.c    open, close, regions, the ops table
  *   caps.c      what is granted, by provider
@@ -27,8 +27,9 @@
  * copies become visible in the memory they go to, also to kernels that poll it: an acquire load at
  * system scope that sees the word of a later copy sees the bytes of an earlier one.
  *
- * Threads share a port only (../inprocess/port.h). The engine works on while a peer closes a region, so the
- * owner of a region waits for the streams of its visitors before it lets the memory go.
+ * Threads share a port only (../inprocess/port.h). The engine works on while a peer closes a
+ * region, so the owner of a region waits for the streams of its visitors before it lets the memory
+ * go.
  */
 #ifndef PRS_FABRIC_CUDADMA_CUDADMA_H
 #define PRS_FABRIC_CUDADMA_CUDADMA_H

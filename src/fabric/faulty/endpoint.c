@@ -207,8 +207,8 @@ static void complete_early(struct prs_faulty_endpoint *self, struct prs_faulty_o
     append(&self->done, early);
 }
 
-/* What the adversary answers a post instead of taking it: AGAIN by chance or while the peer is busy,
- * as while it connects, or a refusal for good. */
+/* What the adversary answers a post instead of taking it: AGAIN by chance or while the peer is
+ * busy, as while it connects, or a refusal for good. */
 static enum perseus_status refusal(struct prs_faulty_endpoint *self, const struct prs_op *op)
 {
     const struct prs_faulty_config *config = &self->fabric->config;

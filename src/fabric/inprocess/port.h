@@ -67,8 +67,8 @@ enum perseus_status prs_port_send(struct prs_port *port, struct prs_port_event e
 /* Takes up to n events, oldest first; returns how many. */
 uint32_t prs_port_receive(struct prs_port *port, struct prs_port_event *events, uint32_t n);
 
-/* The owner goes to sleep: the next arrival, of data or of an event, rings `bell` (an eventfd), once.
- * AGAIN: an event is there already. Opened or shut, the port rings nobody. */
+/* The owner goes to sleep: the next arrival, of data or of an event, rings `bell` (an eventfd),
+ * once. AGAIN: an event is there already. Opened or shut, the port rings nobody. */
 enum perseus_status prs_port_arm(struct prs_port *port, int bell);
 /* Something has arrived at the port; after the last prs_port_leave of it. */
 void prs_port_ring(struct prs_port *port);

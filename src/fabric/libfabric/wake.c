@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wake.c: the wait object of the completion queue, for callers that sleep, and what else it leads to. */
+/* wake.c: the wait object of the completion queue, for callers that sleep, and what else it leads
+ * to. */
 #include <stdio.h>
 
 #include <rdma/fi_errno.h>

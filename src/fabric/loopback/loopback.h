@@ -5,7 +5,7 @@
  *   fabric.c    open, close, capabilities, regions, endpoints, the ops table
  *   queue.c     post queues an operation; the initiator's poll takes it off and moves the data
  *   copy.c      how bytes and words are written so that other threads may watch them
- *   ../inprocess/   peers, addresses and remotes, as every fabric has them that stays in its process
+ *   ../inprocess/   peers, addresses and remotes: of every fabric that stays in its process
  *
  * Any number of fabrics of one process reach each other, each driven by its own thread. All that
  * two threads share is a port: it is reference-counted, and locked while data moves into it.

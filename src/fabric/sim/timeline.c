@@ -2,9 +2,9 @@
 /*
  * A wheel of wheels: slot d of level l holds what is due at a time that agrees with `base` above
  * digit l, in base 64, and has d there. Time only moves forward, so the first slot of the lowest
- * level in use holds what is due next; once that level is not the lowest of all, `base` moves to the
- * slot's begin and its entries to lower levels. An entry moves as often as it has digits in which
- * it differs from the time it was added at, whatever the length of the queue.
+ * level in use holds what is due next; once that level is not the lowest of all, `base` moves to
+ * the slot's begin and its entries to lower levels. An entry moves as often as it has digits in
+ * which it differs from the time it was added at, whatever the length of the queue.
  *
  * Entries of one time share every slot they pass and keep their order there.
  */

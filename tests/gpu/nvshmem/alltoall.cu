@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* alltoall.cu: an expert-parallel dispatch: 128 experts, top-k 8, every PE sends each remote expert its tokens by
- * put, fence, signal (unmodified device code), and waits for what is sent to its own experts. */
+/* alltoall.cu: an expert-parallel dispatch: 128 experts, top-k 8, every PE sends each remote expert
+ * its tokens by put, fence, signal (unmodified device code), and waits for what is sent to its own
+ * experts. */
 #include "job.h"
 
 #define EXPERTS 128

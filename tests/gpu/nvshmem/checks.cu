@@ -120,7 +120,8 @@ __global__ static void add_floats(__half *half, float *single, double *twice, in
     nvshmemx_double_atomic_add(twice, 0.25, pe);
 }
 
-/* One thread, words of the next PE that only this PE touches: what comes back, and where rounding shows. */
+/* One thread, words of the next PE that only this PE touches: what comes back, and where rounding
+ * shows. */
 __global__ static void fetch_floats(__half *half, float *single, double *twice, int pe, int *wrong)
 {
     *wrong += nvshmemx_double_atomic_fetch_add(twice, 1e16, pe) != 0.0;
@@ -160,7 +161,8 @@ static void check_floats(struct job *, int *)
 }
 #endif
 
-/* ---- p, g, strided; NVSHMEM itself refuses strided transfers (iput, iget) to PEs that it reaches by a transport ---- */
+/* ---- p, g, strided; NVSHMEM itself refuses strided transfers (iput, iget) to PEs that it reaches
+ * by a transport ---- */
 
 __global__ static void put_values(int *there, int rank, int pe)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * group.cu: the example of docs/nvshmem.md: tiles for another PE, each with a signal, before and after a signal group
- * took the place of put_signal. The receiver checks every tile when its signal is seen, and answers.
+ * group.cu: the example of docs/nvshmem.md: tiles for another PE, each with a signal, before and
+ * after a signal group took the place of put_signal. The receiver checks every tile when its signal
+ * is seen, and answers.
  */
 #include "job.h"
 #include "perseus/nvshmem_group.cuh"

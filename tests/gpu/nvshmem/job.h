@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job.h: what the parts of the GPU program share. One process per GPU; an ordinary NVSHMEM program, built
- * against whatever NVSHMEM is there, that knows nothing of the transport below it. */
+/* job.h: what the parts of the GPU program share. One process per GPU; an ordinary NVSHMEM program,
+ * built against whatever NVSHMEM is there, that knows nothing of the transport below it. */
 #ifndef JOB_H
 #define JOB_H
 

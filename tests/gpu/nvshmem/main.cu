@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The GPU program: nvshmem_gpu RANK SIZE ID_FILE PART... with parts sweep, alltoall, checks, megakernel, group.
+ * The GPU program: nvshmem_gpu RANK SIZE ID_FILE PART... with parts sweep, alltoall, checks,
+ * megakernel, group.
  *
- * Options by environment: ITERATIONS (15), BYTES_MAX of one round of the sweep (128 MiB). Exit code 0 if nothing failed.
+ * Options by environment: ITERATIONS (15), BYTES_MAX of one round of the sweep (128 MiB). Exit code
+ * 0 if nothing failed.
  */
 #include "job.h"
 

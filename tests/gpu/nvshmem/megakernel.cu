@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * megakernel.cu: a Mixture-of-Experts layer in one persistent kernel, as FlashMoE is: one put_signal for each remote
- * expert, its answer by another one, flags polled with system-scope atomics, and neither fence nor quiet inside a
- * forward. 128 experts on two PEs: blocks 0 to 63 dispatch to the other PE's experts and take the answers, blocks 64
- * to 127 are this PE's experts. 100 forwards; every answer is checked.
+ * megakernel.cu: a Mixture-of-Experts layer in one persistent kernel, as FlashMoE is: one
+ * put_signal for each remote expert, its answer by another one, flags polled with system-scope
+ * atomics, and neither fence nor quiet inside a forward. 128 experts on two PEs: blocks 0 to 63
+ * dispatch to the other PE's experts and take the answers, blocks 64 to 127 are this PE's experts.
+ * 100 forwards; every answer is checked.
  */
 #include <cuda/atomic>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sweep.cu: PE 0 sends tiles to PE 1, every tile from a thread block of its own; PE 1 checks each tile the moment
- * its signal is seen, and answers when it has seen all. */
+/* sweep.cu: PE 0 sends tiles to PE 1, every tile from a thread block of its own; PE 1 checks each
+ * tile the moment its signal is seen, and answers when it has seen all. */
 #include "job.h"
 
-/* ONE_BY_ONE: coupled, all from one thread, so that every fence stands between two tiles. WORDS: by p, word after
- * word. */
+/* ONE_BY_ONE: coupled, all from one thread, so that every fence stands between two tiles. WORDS: by
+ * p, word after word. */
 enum protocol { PUT_ONLY, COUPLED, ONE_BY_ONE, DECOUPLED, WORDS, PROTOCOLS };
 static const char *const protocol_names[] = {"put-only", "coupled", "one-by-one", "decoupled", "p"};
 #define WORDS_BYTES_MAX 1024

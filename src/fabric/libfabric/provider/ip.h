@@ -21,8 +21,8 @@ bool prs_lf_ip_is(const struct sockaddr_storage *address, const char *text);
 /* Whether `text` is an address that only means something on its own host. */
 bool prs_lf_ip_is_loopback(const char *text);
 
-/* Makes the address of an IP provider's endpoint on another host one of this host's, whose endpoints
- * sit on `bind`: see zones in base/local_address.h. */
+/* Makes the address of an IP provider's endpoint on another host one of this host's, whose
+ * endpoints sit on `bind`: see zones in base/local_address.h. */
 void prs_lf_ip_from_peer(void *address, size_t bytes, const char *bind);
 
 #endif

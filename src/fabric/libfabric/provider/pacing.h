@@ -12,8 +12,8 @@
 #define PRS_LIBFABRIC_PROVIDER_PACING_H
 
 /* Takes BBR from the TCP connections that `wait_fd` watches, an epoll descriptor or one of several
- * within each other, and whose two ends have one address. Leaves all others alone; where /proc cannot
- * be read, those too. Returns how many it changed. */
+ * within each other, and whose two ends have one address. Leaves all others alone; where /proc
+ * cannot be read, those too. Returns how many it changed. */
 int prs_lf_pacing_lift(int wait_fd);
 
 #endif

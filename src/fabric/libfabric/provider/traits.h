@@ -42,7 +42,8 @@ enum prs_lf_trait {
     /* A message costs a system call and FI_MORE saves none; several segments of one are carried out
      * in their order. */
     PRS_LF_GATHERS = 4096,
-    /* Stands still for tens of milliseconds under steady traffic; no setting was found that helps. */
+    /* Stands still for tens of milliseconds under steady traffic; no setting was found that
+     * helps. */
     PRS_LF_STALLS = 8192
 };
 
