@@ -51,7 +51,8 @@ extern const uint32_t sim_check_cases_count;
 void sim_check_plan(struct sim_check *check);
 /* Runs what is not left out. NULL: all is well; else what is broken, in check->why. */
 const char *sim_check_run(struct sim_check *check);
-/* After a failure: leaves out every step without which it still fails. Returns how many are left. */
+/* After a failure: leaves out every step without which it still fails. Returns how many
+ * are left. */
 uint32_t sim_check_shrink(struct sim_check *check);
 
 #endif

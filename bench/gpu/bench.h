@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench.h: the benchmarks with kernels as producers, for scripts/gpu/put-signal and for `perseus bench
- * --device cuda`. They print their tables, and hand every row to whoever wants it. What CUDA refuses
- * ends the program with a message.
+ * bench.h: the benchmarks with kernels as producers, for scripts/gpu/put-signal and for `perseus
+ * bench --device cuda`. They print their tables, and hand every row to whoever wants it. What CUDA
+ * refuses ends the program with a message.
  */
 #ifndef BENCH_GPU_BENCH_H
 #define BENCH_GPU_BENCH_H
@@ -30,9 +30,9 @@ struct bench_put_signal_row {
     bool failed;
 };
 typedef void (*bench_put_signal_fn)(void *context, const struct bench_put_signal_row *row);
-/* 96 transfers of each of `n` sizes from PE 0 to 7 PEs, of the same GPU (gpus 1) or of another one (2):
- * every protocol under every ordering that is real there. `each` may be NULL. False: a payload was
- * wrong, or a wait failed. */
+/* 96 transfers of each of `n` sizes from PE 0 to 7 PEs, of the same GPU (gpus 1) or of another one
+ * (2): every protocol under every ordering that is real there. `each` may be NULL. False: a payload
+ * was wrong, or a wait failed. */
 bool bench_put_signal(int gpus, const uint32_t *bytes, int n, bench_put_signal_fn each,
                       void *context);
 

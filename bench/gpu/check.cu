@@ -25,8 +25,9 @@ struct shared {
     uint32_t numbers[pes][pes];
 };
 
-/* Every PE sends to every other one and checks what it gets, the moment it sees the signal. One block
- * of four warps a PE; the PEs of one GPU are one launch, so that they run together everywhere. */
+/* Every PE sends to every other one and checks what it gets, the moment it sees the signal. One
+ * block of four warps a PE; the PEs of one GPU are one launch, so that they run together
+ * everywhere. */
 __global__ void exchange(shared *given, int first, int stride, int how)
 {
     const int self = first + (int)blockIdx.x * stride;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * moe_experts [all|check|check-short|time] [MODEL]: both expert products with SwiGLU, checked against
- * f32 and timed; scripts/gpu/moe builds and runs it, docs/gpu-moe.md says what the numbers are.
+ * moe_experts [all|check|check-short|time] [MODEL]: both expert products with SwiGLU, checked
+ * against f32 and timed; scripts/gpu/moe builds and runs it, docs/gpu-moe.md says what the numbers
+ * are.
  */
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * moe_layer [all|check|check-short|time] [MODEL]: whole forwards by the megakernel, of one PE and of
- * several that share the GPU, checked against f32 and timed; scripts/gpu/moe builds and runs it.
+ * moe_layer [all|check|check-short|time] [MODEL]: whole forwards by the megakernel, of one PE and
+ * of several that share the GPU, checked against f32 and timed; scripts/gpu/moe builds and runs it.
  * check-short has one PE alone, for compute-sanitizer, under which kernels run one after the other.
  */
 #include <algorithm>
@@ -247,7 +247,8 @@ static void compare(const bench_layer &layer, const bench_tokens &of, uint32_t s
     }
 }
 
-/* `forwards` with other tokens each, two of them under way; is_split: every other one in two halves. */
+/* `forwards` with other tokens each, two of them under way; is_split: every other one in two
+ * halves. */
 static void check(const char *what, const bench_shape &shape, bench_routing routing,
                   uint32_t forwards, uint64_t seed, bool is_split = false)
 {
@@ -376,7 +377,8 @@ static void check_faults(std::mt19937_64 &random)
     tokens.drop();
 }
 
-/* Forwards one behind the other, as graph replays of one PE or as launches of several; ms of one. */
+/* Forwards one behind the other, as graph replays of one PE or as launches of several; ms
+ * of one. */
 static double time_forwards(bench_layer &layer, const std::vector<bench_tokens> &tokens, int rounds)
 {
     std::vector<float> times;

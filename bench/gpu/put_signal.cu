@@ -2,8 +2,9 @@
 /*
  * The paper's section 3.3 with CTAs as producers and the copy engines as the NIC. PE 0 sends; a
  * persistent kernel puts and signals, on the other side persistent kernels wait and check each
- * payload the moment they see its signal. us: until a quiet behind everything has its answer; seen us: until
- * all has been seen and checked (put-only: signaled after its quiet, for the check alone).
+ * payload the moment they see its signal. us: until a quiet behind everything has its answer; seen
+ * us: until all has been seen and checked (put-only: signaled after its quiet, for the check
+ * alone).
  */
 #include <perseus/device.cuh>
 #include <perseus/device.h>
@@ -287,8 +288,8 @@ static void wait_all(const job *job)
     CHECK_CUDA(cudaSetDevice(0));
 }
 
-/* The first launch into each stream comes before any kernel that waits: what the driver sets up for it
- * waits for kernels that run. */
+/* The first launch into each stream comes before any kernel that waits: what the driver sets up for
+ * it waits for kernels that run. */
 static void launch(const job *job, plan *plan)
 {
     plan->is_idle = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device ring: kernels fill it, a CPU thread takes every descriptor out and checks it. Rates, and what
- * a call costs its caller in cycles. */
+/* Device ring: kernels fill it, a CPU thread takes every descriptor out and checks it. Rates, and
+ * what a call costs its caller in cycles. */
 #include <perseus/device.cuh>
 
 #include <cstdio>
@@ -15,8 +15,8 @@ extern "C" {
 enum scope { THREAD, THREADS_8, THREADS_32, WARP, BLOCK, SCOPES };
 static const char *const scope_names[] = {"thread", "8 threads", "32 threads", "warp", "block"};
 
-/* Each producer is a warp (a block in block scope) and numbers its descriptors. `bytes` of payload are
- * written before each. */
+/* Each producer is a warp (a block in block scope) and numbers its descriptors. `bytes` of payload
+ * are written before each. */
 __global__ void produce(perseus_device_pe pe, int scope, uint64_t count, uint64_t *cycles)
 {
     const uint32_t lane = threadIdx.x & 31, together = scope == THREADS_8    ? 8

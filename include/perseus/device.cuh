@@ -3,14 +3,14 @@
  * perseus/device.cuh: put-with-signal from a GPU's kernels.
  *
  * The calls of perseus.h, by one thread, or, with _warp or _block, by all threads of a warp or a
- * block together, with the same arguments: then what any of them wrote to the source before the call
- * is sent. A thread's own calls cover what it wrote itself. Threads of a warp that make a call
+ * block together, with the same arguments: then what any of them wrote to the source before the
+ * call is sent. A thread's own calls cover what it wrote itself. Threads of a warp that make a call
  * together share the claim and the stores.
  *
- * `dst` and `signal` are addresses in this PE's heap and name the same object at `target`; `src` lies
- * in the heap or in a registered buffer. Puts are nonblocking: the source must stay untouched until a
- * quiet. A PE whose heap this GPU reaches (pe.direct) is written by stores of the callers, every other
- * one through the ring, the proxy and the fabric.
+ * `dst` and `signal` are addresses in this PE's heap and name the same object at `target`; `src`
+ * lies in the heap or in a registered buffer. Puts are nonblocking: the source must stay untouched
+ * until a quiet. A PE whose heap this GPU reaches (pe.direct) is written by stores of the callers,
+ * every other one through the ring, the proxy and the fabric.
  *
  * Errors: OUT_OF_RANGE for memory that is neither; INVALID_ARGUMENT for a target that there is not;
  * TIMEOUT where a wait passed its deadline, and what it waited for is in *pe.fault
@@ -107,7 +107,8 @@ PRS_DEVICE unsigned char *prs_device_direct(const perseus_device_pe &pe, int tar
     return pe.direct != nullptr && target >= 0 && target < pe.n_pes ? pe.direct[target] : nullptr;
 }
 
-/* By `n` threads, of which this is number `rank`; sixteen bytes at a time where that is possible. */
+/* By `n` threads, of which this is number `rank`; sixteen bytes at a time where that
+ * is possible. */
 PRS_DEVICE void prs_device_copy(unsigned char *to, const unsigned char *from, uint64_t bytes,
                                 uint32_t rank, uint32_t n)
 {
@@ -126,8 +127,8 @@ PRS_DEVICE void prs_device_copy(unsigned char *to, const unsigned char *from, ui
     }
 }
 
-/* Release: with the acquire of perseus_signal_wait_until, there or in a kernel: the payload that this
- * thread wrote, or was synchronized with, is readable. */
+/* Release: with the acquire of perseus_signal_wait_until, there or in a kernel: the payload that
+ * this thread wrote, or was synchronized with, is readable. */
 PRS_DEVICE void prs_device_signal_direct(const perseus_device_pe &pe, unsigned char *heap,
                                          const uint64_t *signal, uint64_t value,
                                          enum perseus_signal_op op)
@@ -234,8 +235,8 @@ PRS_DEVICE perseus_status prs_device_take_answer(const perseus_device_pe &pe, ui
     return PERSEUS_TIMEOUT;
 }
 
-/* All that this thread submitted, or was synchronized with, is complete: delivered, its sources free.
- * Returns the first error of any PE, and from then on always. */
+/* All that this thread submitted, or was synchronized with, is complete: delivered, its sources
+ * free. Returns the first error of any PE, and from then on always. */
 PRS_DEVICE perseus_status perseus_quiet(const perseus_device_pe &pe)
 {
     uint32_t slot = 0, use = 0;
@@ -289,9 +290,9 @@ PRS_DEVICE bool prs_device_compare(uint64_t seen, perseus_cmp cmp, uint64_t valu
     return false;
 }
 
-/* Waits for a word of this PE's heap; the payload of the signal is readable on return. `peer`, for the
- * report alone, is who is to send it, -1 for anybody. TIMEOUT after timeout_ms: then *pe.fault names
- * the word, the peer, what is there and what was awaited, and the kernel goes on, to its end.
+/* Waits for a word of this PE's heap; the payload of the signal is readable on return. `peer`, for
+ * the report alone, is who is to send it, -1 for anybody. TIMEOUT after timeout_ms: then *pe.fault
+ * names the word, the peer, what is there and what was awaited, and the kernel goes on, to its end.
  *
  * Acquire at system scope, with the release that stands behind the word: a peer GPU's store, or the
  * copy engine's write, which the fabric put behind the payload. Not a volatile load: that orders
@@ -391,8 +392,8 @@ PRS_DEVICE perseus_status prs_device_group_await(const perseus_device_pe &pe,
     return PERSEUS_OK;
 }
 
-/* A member's arrival, behind its puts, by a thread or by a warp. The last one of the round leads; all
- * others return at once. */
+/* A member's arrival, behind its puts, by a thread or by a warp. The last one of the round leads;
+ * all others return at once. */
 PRS_DEVICE perseus_status prs_device_group_arrive(const perseus_device_pe &pe,
                                                   perseus_device_group *group, uint32_t member,
                                                   uint64_t value, uint32_t lane, uint32_t lanes)

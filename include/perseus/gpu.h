@@ -6,7 +6,7 @@
  *     perseus_init_attr(&attr, &pe);
  *     perseus_malloc(pe, bytes, &memory);                    GPU memory, symmetric
  *     perseus_gpu_pe_get(pe, &handle); kernel<<<...>>>(handle, ...);
- *     perseus_gpu_check(pe);                                 after the kernel: what went wrong in it
+ *     perseus_gpu_check(pe);                                 after the kernel: what went wrong
  *
  * The calls of perseus.h go on working, from the host's threads; those of perseus/device.cuh are
  * the kernels'. What a call gives out belongs to the PE and lives as long. Sizes are bytes.

@@ -126,9 +126,9 @@ struct perseus_attr {
  * namespace. `bind_address` is an IPv4 or IPv6 address of it, an interface ("eth0") or a subnet
  * ("10.1.0.0/16"); NULL means PERSEUS_BIND, by default 127.0.0.1. The id carries address, port and
  * a random 256-bit secret: treat it as a password. INVALID_ARGUMENT for anything else or a
- * wildcard, IO when no port could be bound. The
- * listening socket is owned by this process until rank 0's perseus_init_attr takes it over; rank 0
- * in another process listens anew, once this one has ended. */
+ * wildcard, IO when no port could be bound. The listening socket is owned by this process until
+ * rank 0's perseus_init_attr takes it over; rank 0 in another process listens anew, once this one
+ * has ended. */
 enum perseus_status perseus_unique_id_create(const char *bind_address,
                                              struct perseus_unique_id *out);
 

@@ -22,8 +22,8 @@
  *   Completed. The source is reusable. With caps.completion == PRS_COMPLETION_DELIVERED the data is
  *   also visible at the target to whatever is posted afterwards, by any path.
  *
- *   Early. An operation with the flag EARLY may complete as soon as its source is reusable. It has been
- *   delivered when a put that the lane's order keeps behind it has. If it is lost after it has
+ *   Early. An operation with the flag EARLY may complete as soon as its source is reusable. It has
+ *   been delivered when a put that the lane's order keeps behind it has. If it is lost after it has
  *   completed, its peer has failed, and what is or was posted behind it says so.
  *
  *   Order. Within (peer, lane) only what caps.order says is kept. A granted FENCE flag holds the
@@ -176,8 +176,8 @@ struct prs_fabric_config {
     bool want_atomics; /* asking can cost order: the back end weighs it and reports what it got */
     uint64_t unordered_mask; /* loopback only: order bits NOT to grant (tests) */
     uint64_t ungranted_mask; /* loopback only: PRS_UNGRANT_* bits */
-    /* Of the line that says why a peer was lost: whoever names that peer in words of its own may want
-     * it as a detail. 0: an error. */
+    /* Of the line that says why a peer was lost: whoever names that peer in words of its own may
+     * want it as a detail. 0: an error. */
     enum perseus_log_level loss_level;
     const struct prs_log *log;
     struct prs_clock clock;

@@ -9,7 +9,8 @@
  *     RECORD   nothing: the record `number` is in the mailbox
  *     ANSWER   code (8): records below `number` are applied; PRS_ANSWER_*, or 1 + a reply slot
  *     RIDING   op (1) | value (10) | slot (10): the record `number` is this signal itself, riding
- *              on the put that is its payload. Value and slot count from the last SET or ADD record's
+ *              on the put that is its payload. Value and slot count from the last SET or ADD
+ *              record's
  *
  * An immediate is a claim: on most providers whoever reaches the port can send one, without a key.
  * The tag is a keyed MAC (SipHash-2-4) over sender, target, kind, body, and the number in full

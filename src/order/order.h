@@ -120,8 +120,8 @@ struct prs_orderer_config {
  * the reason, OK with what the mode stands on (both without a final period). */
 enum perseus_status prs_ordering_check(enum perseus_ordering mode, const struct prs_caps *caps,
                                        char *why, size_t why_bytes);
-/* AUTO: the one that costs least of those that check, and why; others are checked. A failed check is
- * logged with what to do. */
+/* AUTO: the one that costs least of those that check, and why; others are checked. A failed check
+ * is logged with what to do. */
 enum perseus_status prs_ordering_resolve(enum perseus_ordering asked, const struct prs_caps *caps,
                                          const struct prs_log *log, enum perseus_ordering *out,
                                          char *why, size_t why_bytes);
@@ -167,8 +167,8 @@ void prs_orderer_refuse(struct prs_orderer *orderer, uint32_t peer, enum perseus
  * OK toward a failed peer: what is submitted behind it says so. */
 enum perseus_status prs_orderer_fence(struct prs_orderer *orderer, uint32_t peer);
 /* `token` completes when everything submitted before to `peer` (or all) is complete. Its status is
- * the error of the peer, or of the first of all that failed: it stays, since nobody else knows which
- * threads have been told. AGAIN when too many quiets are open. */
+ * the error of the peer, or of the first of all that failed: it stays, since nobody else knows
+ * which threads have been told. AGAIN when too many quiets are open. */
 enum perseus_status prs_orderer_quiet(struct prs_orderer *orderer, uint32_t peer, uint32_t token);
 /* Rings doorbells of what was posted; call once per batch. */
 enum perseus_status prs_orderer_flush(struct prs_orderer *orderer);

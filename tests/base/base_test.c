@@ -118,7 +118,8 @@ static void test_the_page_lists_every_variable(void **state)
     assert_int_equal(rows, PRS_ENV_COUNT);
 }
 
-/* In a child: the limit lasts. Exit code 0: the file was not written, and the program's handler not called. */
+/* In a child: the limit lasts. Exit code 0: the file was not written, and the program's handler not
+ * called. */
 static void test_a_log_in_a_file_at_its_limit(void **state)
 {
     (void)state;

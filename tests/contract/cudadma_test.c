@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ordering contract on the copy engines, with the adversary in between. In PERSEUS_CUDA_LIBRARY the
- * scripted driver, or the real one. */
+/* The ordering contract on the copy engines, with the adversary in between. In PERSEUS_CUDA_LIBRARY
+ * the scripted driver, or the real one. */
 #include "contract/every_mode.h"
 
 #include <stdarg.h>

@@ -5,10 +5,10 @@
 
 #include "contract/world.h"
 
-/* Every mode that the fabric of `base` keeps, every style of program, with and without room, each with
- * as many seeds as PERSEUS_TEST_SEEDS says, or `seeds`; PERSEUS_TEST_SEED runs one. Fails the test at
- * the first broken promise, or if fewer than four modes are kept: drain, drain-peer, deferred, and one
- * that never waits. */
+/* Every mode that the fabric of `base` keeps, every style of program, with and without room, each
+ * with as many seeds as PERSEUS_TEST_SEEDS says, or `seeds`; PERSEUS_TEST_SEED runs one. Fails the
+ * test at the first broken promise, or if fewer than four modes are kept: drain, drain-peer,
+ * deferred, and one that never waits. */
 void every_mode(const struct world_case *base, uint64_t seeds);
 
 #endif

@@ -58,13 +58,14 @@ void program_generate(struct program *program, uint32_t self, uint32_t n_pes,
                       enum program_style style, bool adds, struct prs_rng *rng);
 /* The word that step `index`'s data word `word` must hold. */
 uint64_t program_word(const struct program *program, uint32_t index, uint32_t word);
-/* Checks what this sender's area at `target` shows: whatever has taken effect in `area`, all that it
- * promises has in `later`, which is the same, or what was read after it where a device writes into
- * memory at any time. NULL: fine; else what is broken, in static text; *out_step is the step whose
- * promise broke. */
+/* Checks what this sender's area at `target` shows: whatever has taken effect in `area`, all that
+ * it promises has in `later`, which is the same, or what was read after it where a device writes
+ * into memory at any time. NULL: fine; else what is broken, in static text; *out_step is the step
+ * whose promise broke. */
 const char *program_check(struct program *program, uint32_t target, const uint64_t *area,
                           const uint64_t *later, uint32_t *out_step);
-/* The same, after a quiet behind the first `count` steps: all of them must be visible, exactly once. */
+/* The same, after a quiet behind the first `count` steps: all of them must be visible, exactly
+ * once. */
 const char *program_check_quiet(const struct program *program, uint32_t count, uint32_t target,
                                 const uint64_t *area, uint32_t *out_step);
 

@@ -314,8 +314,8 @@ static const char *advance_program(struct world *world, struct world_pe *pe)
                : broken(world, perseus_status_string(status), pe->program.self, 0, pe->next_step);
 }
 
-/* What `sender` has done at `target`. A device writes there while we read, so what it is held to is read
- * again, behind this. */
+/* What `sender` has done at `target`. A device writes there while we read, so what it is held to is
+ * read again, behind this. */
 static const char *check_one(struct world *world, uint32_t sender, uint32_t target)
 {
     const uint64_t *area = world->pes[target].memory + sender * AREA_WORDS;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * world.h: several PEs, each an orderer on faulty(loopback) or faulty(libfabric), in one thread.
- * The adversary lives in virtual time. A
- * seed decides the programs, the adversary and the interleaving; the same seed gives the same run.
+ * The adversary lives in virtual time. A seed decides the programs, the adversary and the
+ * interleaving; the same seed gives the same run.
  */
 #ifndef TESTS_CONTRACT_WORLD_H
 #define TESTS_CONTRACT_WORLD_H

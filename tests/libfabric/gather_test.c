@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes posted with MORE, on an endpoint that gathers: which go as one message, and what becomes of
- * each. */
+/* Writes posted with MORE, on an endpoint that gathers: which go as one message, and what becomes
+ * of each. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A library in somebody's process: opening and closing fabrics, several at once, leaves the
- * program's signal handlers and its environment alone, while other threads read both. A program that
- * is linked with Perseus starts with the handlers that the kernel gave it. */
+ * program's signal handlers and its environment alone, while other threads read both. A program
+ * that is linked with Perseus starts with the handlers that the kernel gave it. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ordering_mutants.h: ordering modes with one deliberate defect each, every one of them a bug seen in
- * the field. */
+/* ordering_mutants.h: ordering modes with one deliberate defect each, every one of them a bug seen
+ * in the field. */
 #ifndef TESTS_MUTANT_ORDERING_MUTANTS_H
 #define TESTS_MUTANT_ORDERING_MUTANTS_H
 

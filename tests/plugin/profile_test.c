@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* profile_test.c: the profiler around the real transport: nothing changes for the program, and every call of its
- * proxy thread is on record. */
+/* profile_test.c: the profiler around the real transport: nothing changes for the program, and
+ * every call of its proxy thread is on record. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -49,7 +49,8 @@ static struct record open_record(const char *directory, int pe)
     return record;
 }
 
-/* Where each PE puts from, where its data lands in the others, and its signals: nobody else's memory. */
+/* Where each PE puts from, where its data lands in the others, and its signals: nobody else's
+ * memory. */
 #define OUTBOX (128 << 10)
 #define INBOX  (64 << 10)
 
@@ -147,7 +148,8 @@ static void test_every_call_is_on_record(void **state)
     }
 }
 
-/* Its files are larger than a careful user's limit: there are none then, and the program goes on. */
+/* Its files are larger than a careful user's limit: there are none then, and the program
+ * goes on. */
 static void test_a_limit_of_file_sizes_costs_the_record_only(void **state)
 {
     pid_t child = fork();
@@ -251,7 +253,8 @@ static int remove_directory(void **state)
 
 int main(void)
 {
-    /* Loaded for good: it keeps what it allocated once in globals, which LeakSanitizer would miss. */
+    /* Loaded for good: it keeps what it allocated once in globals, which LeakSanitizer
+     * would miss. */
     dlopen("libfabric.so.1", RTLD_NOW | RTLD_NODELETE);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_call_is_on_record),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ordering contract on an RDMA device, with the adversary in between; tests/rdma/contract.sh runs it. */
+/* The ordering contract on an RDMA device, with the adversary in between; tests/rdma/contract.sh
+ * runs it. */
 #include "contract/every_mode.h"
 
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The contract suite (tests/fabric) on an RDMA device, all PEs in one process. Where there is none the
- * rows are skipped, so it counts only where tests/rdma/suite runs it. */
+/* The contract suite (tests/fabric) on an RDMA device, all PEs in one process. Where there is none
+ * the rows are skipped, so it counts only where tests/rdma/suite runs it. */
 #include "fabric/row.h"
 #include "fabric/verbs/verbs.h"
 

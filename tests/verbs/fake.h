@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake.h: a verbs library whose one device does what a test says. Datagrams arrive at once, or are lost.
- * Work requests on reliable connections are taken, moved nowhere, and completed by the test.
+ * fake.h: a verbs library whose one device does what a test says. Datagrams arrive at once, or are
+ * lost. Work requests on reliable connections are taken, moved nowhere, and completed by the test.
  */
 #ifndef TESTS_VERBS_FAKE_H
 #define TESTS_VERBS_FAKE_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What no healthy device shows: connections whose messages are lost or forged, full queues, errors. */
+/* What no healthy device shows: connections whose messages are lost or forged, full
+ * queues, errors. */
 #include "fabric/verbs/internal.h"
 #include "fake.h"
 

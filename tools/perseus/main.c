@@ -97,10 +97,10 @@ static bool is_group(const char *word)
 }
 
 /*
- * For us and for every PE that we start, which inherit it: ofi_rxm posts 128 receive buffers of 16 KiB
- * on every connection, for messages that Perseus never sends: 5 MiB a peer, 88 MiB in a job of 16
- * PEs. The environment is the provider's only way, and the library must not write it: its process
- * has threads by then. A value that the user has set stays.
+ * For us and for every PE that we start, which inherit it: ofi_rxm posts 128 receive buffers of 16
+ * KiB on every connection, for messages that Perseus never sends: 5 MiB a peer, 88 MiB in a job of
+ * 16 PEs. The environment is the provider's only way, and the library must not write it: its
+ * process has threads by then. A value that the user has set stays.
  */
 static void trim_rxm(void)
 {
@@ -158,8 +158,8 @@ static int run(int argc, char **argv)
     return hand_over(row, argc - at, argv + at);
 }
 
-/* With it a file that grows beyond `ulimit -f` is an error of the write, which says so. A handler, as
- * PEs of `run` would inherit SIG_IGN. */
+/* With it a file that grows beyond `ulimit -f` is an error of the write, which says so. A handler,
+ * as PEs of `run` would inherit SIG_IGN. */
 static void go_on(int number)
 {
     (void)number;

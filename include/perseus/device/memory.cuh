@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * perseus/device/memory.cuh: the memory operations that the device code is made of, each named by
- * its order and scope. On the GPU they are PTX; elsewhere (tests) the compiler's atomics, so that the
- * same code runs with CPU threads in place of CTAs.
+ * its order and scope. On the GPU they are PTX; elsewhere (tests) the compiler's atomics, so that
+ * the same code runs with CPU threads in place of CTAs.
  *
  * Scopes: "gpu" is between threads of one GPU; "sys" includes the CPU, the copy engines and other
  * GPUs.

@@ -62,7 +62,8 @@ struct perseus_device_member {
     uint64_t signal; /* as descriptors count */
 };
 
-/* A descriptor of a round: the fence, a signal, a vector of them, or values of the vector before. */
+/* A descriptor of a round: the fence, a signal, a vector of them, or values of the
+ * vector before. */
 #define PERSEUS_DEVICE_PART_FENCE 0xffffffffu
 struct perseus_device_part {
     uint32_t member; /* the first one of its signal or vector; PERSEUS_DEVICE_PART_FENCE */

@@ -2,23 +2,24 @@
 /*
  * perseus/device/ring.cuh: how descriptors get from a GPU's threads to the proxy.
  *
- * Claim. One atomic add on the tail, in this GPU's memory, claims positions for all threads of a warp
- * that are here together. Relaxed is enough: positions are all that it hands out. What must stay in
- * order (a fence behind its puts) is in order in the tail's own history, because the claim of the
- * later one happens after the claim of the earlier.
+ * Claim. One atomic add on the tail, in this GPU's memory, claims positions for all threads of a
+ * warp that are here together. Relaxed is enough: positions are all that it hands out. What must
+ * stay in order (a fence behind its puts) is in order in the tail's own history, because the claim
+ * of the later one happens after the claim of the earlier.
  *
- * Room. A claim may run ahead of the consumer by any number of threads, so its owner waits until the
- * slot is free: known_head, in this GPU's memory, is a copy of the head across PCIe, and one thread at
- * a time renews it. That thread's acquire of the head pairs with the release in prs_ring_release: the
- * consumer reads the slots below it no more. It hands that on by the release of known_head, with the
- * acquire of those that wait.
+ * Room. A claim may run ahead of the consumer by any number of threads, so its owner waits until
+ * the slot is free: known_head, in this GPU's memory, is a copy of the head across PCIe, and one
+ * thread at a time renews it. That thread's acquire of the head pairs with the release in
+ * prs_ring_release: the consumer reads the slots below it no more. It hands that on by the release
+ * of known_head, with the acquire of those that wait.
  *
- * Publish. Between the payload and its descriptor stands a fence at system scope, by each thread whose
- * payload it is or that was synchronized with those (a warp, a block): the proxy, which acquires the
- * turns, and whatever engine it then sets to work, are outside of this GPU. A fence at gpu scope is
- * enough on today's hardware for engines that read through this GPU's L2, but no model says so. Each
- * quarter of the descriptor is stored whole with its turn, relaxed: fence and store make the release
- * that pairs with the acquire in prs_ring_peek, and the quarters need no order among themselves.
+ * Publish. Between the payload and its descriptor stands a fence at system scope, by each thread
+ * whose payload it is or that was synchronized with those (a warp, a block): the proxy, which
+ * acquires the turns, and whatever engine it then sets to work, are outside of this GPU. A fence at
+ * gpu scope is enough on today's hardware for engines that read through this GPU's L2, but no model
+ * says so. Each quarter of the descriptor is stored whole with its turn, relaxed: fence and store
+ * make the release that pairs with the acquire in prs_ring_peek, and the quarters need no order
+ * among themselves.
  */
 #ifndef PERSEUS_DEVICE_RING_CUH
 #define PERSEUS_DEVICE_RING_CUH
@@ -110,7 +111,8 @@ PRS_DEVICE prs_device_claim prs_device_claim_slots(const prs_ring &ring, uint32_
     return claim;
 }
 
-/* The fence between payload and descriptor, or, where there is none, what the claim's look needs. */
+/* The fence between payload and descriptor, or, where there is none, what the claim's
+ * look needs. */
 PRS_DEVICE void prs_device_fence_claim(bool has_payload)
 {
     if (has_payload) {
@@ -211,9 +213,9 @@ PRS_DEVICE prs_desc_slot prs_device_nothing(const perseus_device_pe &pe)
     return filled;
 }
 
-/* One descriptor of each calling thread; those of a warp that call together go together. The claim is
- * a round trip to the L2, and make(&desc), which fills in the request or says what is wrong with it,
- * runs meanwhile. `has_payload`: there is some in front of them. */
+/* One descriptor of each calling thread; those of a warp that call together go together. The claim
+ * is a round trip to the L2, and make(&desc), which fills in the request or says what is wrong with
+ * it, runs meanwhile. `has_payload`: there is some in front of them. */
 template <class Make>
 PRS_DEVICE perseus_status prs_device_send(const perseus_device_pe &pe, bool has_payload, Make make)
 {
@@ -277,9 +279,9 @@ PRS_DEVICE uint64_t prs_device_share(uint64_t value, uint32_t lanes)
 #endif
 }
 
-/* `n` descriptors at consecutive positions, n at most the ring's slots, by `lanes` threads, a warp or
- * one, of which this is number `lane`. fill(i, slot) makes the i-th. No payload is in front of them
- * that an earlier descriptor does not cover. */
+/* `n` descriptors at consecutive positions, n at most the ring's slots, by `lanes` threads, a warp
+ * or one, of which this is number `lane`. fill(i, slot) makes the i-th. No payload is in front of
+ * them that an earlier descriptor does not cover. */
 template <class Fill>
 PRS_DEVICE perseus_status prs_device_push_many(const perseus_device_pe &pe, uint32_t n,
                                                uint32_t lane, uint32_t lanes, Fill fill)

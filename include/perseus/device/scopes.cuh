@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * perseus/device/scopes.cuh: the calls of perseus/device.cuh by a whole warp or block. All its threads
- * call with the same arguments, and get the same answer.
+ * perseus/device/scopes.cuh: the calls of perseus/device.cuh by a whole warp or block. All its
+ * threads call with the same arguments, and get the same answer.
  */
 #ifndef PERSEUS_DEVICE_SCOPES_CUH
 #define PERSEUS_DEVICE_SCOPES_CUH
@@ -125,11 +125,11 @@ PRS_DEVICE perseus_status prs_device_agree(perseus_status mine)
     return (perseus_status)agreed;
 }
 
-/* One descriptor of the whole block, of two warps or more. The claim, with the request that it is for,
- * and the fence take a round trip each, and a warp's fence waits for its own claim: so the first thread
- * of the second warp claims while the first warp fences. That one stores as well, as fence and store
- * make the release only in one thread; the barriers in front of both hand it the block's payload and
- * what the claim's look at the head has acquired. */
+/* One descriptor of the whole block, of two warps or more. The claim, with the request that it is
+ * for, and the fence take a round trip each, and a warp's fence waits for its own claim: so the
+ * first thread of the second warp claims while the first warp fences. That one stores as well, as
+ * fence and store make the release only in one thread; the barriers in front of both hand it the
+ * block's payload and what the claim's look at the head has acquired. */
 template <class Make>
 PRS_DEVICE perseus_status prs_device_send_block(const perseus_device_pe &pe, bool has_payload,
                                                 Make make)
@@ -240,8 +240,8 @@ PRS_DEVICE perseus_status perseus_signal_wait_until_block(const perseus_device_p
     return prs_device_agree(status);
 }
 
-/* One put of `member` by the block, then its arrival. Only the last block to arrive sends signals, all
- * others return to their work at once. */
+/* One put of `member` by the block, then its arrival. Only the last block to arrive sends signals,
+ * all others return to their work at once. */
 PRS_DEVICE perseus_status perseus_signal_group_put_block(const perseus_device_pe &pe,
                                                          perseus_device_group *group,
                                                          uint32_t member, void *dst,

@@ -45,8 +45,9 @@ struct prs_log prs_notice_log(void)
     return log;
 }
 
-/* Variables of NVSHMEM's own transports that tune what this one does not have; "*": all that begin so. Those of
- * the host library (heap, proxy, P2P) work unchanged, as do LIBFABRIC_PROVIDER, DEBUG and FI_*. */
+/* Variables of NVSHMEM's own transports that tune what this one does not have; "*": all that begin
+ * so. Those of the host library (heap, proxy, P2P) work unchanged, as do LIBFABRIC_PROVIDER, DEBUG
+ * and FI_*. */
 static const char *const without_effect[] = {
     "NVSHMEM_DEBUG_SUBSYS",
     "NVSHMEM_DISABLE_DATA_DIRECT",

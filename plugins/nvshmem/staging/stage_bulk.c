@@ -9,8 +9,8 @@
  * its own; so what decides is what else there is to do:
  *
  *   idle   nothing that was staged for this PE is on its way: nobody to share a message with, and
- *          both copies are waited for. The put goes without a slot, and quiet asks the fabric. After
- *          a few of these it is a stream, whose messages are better shared.
+ *          both copies are waited for. The put goes without a slot, and quiet asks the fabric.
+ *          After a few of these it is a stream, whose messages are better shared.
  *   free   something is, but nothing that the put must not overtake: copies run beside other
  *          messages, and only a message's fixed cost counts.
  *   held   it would have to wait until the receiver is done with what is in front of it: a round

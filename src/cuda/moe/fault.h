@@ -10,8 +10,8 @@
 
 /* OK for cudaSuccess (0); else IO, OUT_OF_MEMORY where that is it, with `what` and CUDA's words. */
 enum perseus_status prs_gpu_moe_cuda(const struct prs_log *log, int error, const char *what);
-/* CTAs that run at once on the current GPU: one a multiprocessor. NOT_SUPPORTED where the GPU is not
- * of compute capability 9.0. */
+/* CTAs that run at once on the current GPU: one a multiprocessor. NOT_SUPPORTED where the GPU is
+ * not of compute capability 9.0. */
 enum perseus_status prs_gpu_moe_processors(const struct prs_log *log, uint32_t *out);
 
 /* Where kernels report; `stop` is the caller's. */

@@ -18,8 +18,8 @@ struct prs_moe_maps {
     CUtensorMap first, second;     /* weights; boxes of half an output tile's columns */
 };
 
-/* Row-major [rows, columns]; columns a multiple of eight, the matrix 16-byte aligned. What a box has
- * beyond the matrix is zero. */
+/* Row-major [rows, columns]; columns a multiple of eight, the matrix 16-byte aligned. What a box
+ * has beyond the matrix is zero. */
 enum perseus_status prs_gpu_moe_map(const void *matrix, uint64_t rows, uint64_t columns,
                                     uint32_t box_rows, const struct prs_log *log, CUtensorMap *out);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pipeline.cuh: how shared memory changes hands inside a CTA: mbarriers, the tensor copies (TMA) that
- * complete on them, and barriers of one warpgroup.
+ * pipeline.cuh: how shared memory changes hands inside a CTA: mbarriers, the tensor copies (TMA)
+ * that complete on them, and barriers of one warpgroup.
  */
 #ifndef PRS_CUDA_MOE_PIPELINE_CUH
 #define PRS_CUDA_MOE_PIPELINE_CUH
@@ -98,8 +98,8 @@ PRS_MEMBER void prs_fence_tensor_copies()
     asm volatile("fence.proxy.async.global;" : : : "memory");
 }
 
-/* Between a thread's ordinary accesses to shared memory and tensor copies into it; the CTA's barrier
- * follows. */
+/* Between a thread's ordinary accesses to shared memory and tensor copies into it; the CTA's
+ * barrier follows. */
 PRS_MEMBER void prs_fence_shared_copies()
 {
     asm volatile("fence.proxy.async.shared::cta;" : : : "memory");

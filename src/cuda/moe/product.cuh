@@ -4,8 +4,8 @@
  * shared memory; two warpgroups multiply, 64 rows each, and write what comes out; one warp tells
  * whoever waits for it, so that nobody who multiplies waits for memory to have been written.
  *
- * The first product has, in one output tile, half a tile of gate columns and the same of up columns:
- * a thread holds both for each of its elements, and writes activations.
+ * The first product has, in one output tile, half a tile of gate columns and the same of up
+ * columns: a thread holds both for each of its elements, and writes activations.
  *
  *                      first product                    second product
  *     rows of a block  rows [rows, hidden]              activations [rows, intermediate]

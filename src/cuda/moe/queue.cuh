@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * queue.cuh: the scheduler. Tasks are taken in the order in which they became ready, by whichever CTA
- * is free; a CTA that finds none waits at its ticket for the next to be filled in.
+ * queue.cuh: the scheduler. Tasks are taken in the order in which they became ready, by whichever
+ * CTA is free; a CTA that finds none waits at its ticket for the next to be filled in.
  */
 #ifndef PRS_CUDA_MOE_QUEUE_CUH
 #define PRS_CUDA_MOE_QUEUE_CUH
@@ -86,8 +86,8 @@ PRS_DEVICE prs_moe_task prs_moe_expert_group(uint32_t first_block, uint32_t expe
 }
 
 /* All tasks of a group in one product, by lanes `lane`, `lane` + `lanes` ... of those that call it
- * with the same place `at` in the queue. Release, with the acquire of take, of what the caller did or
- * was synchronized with: what made them ready is there. */
+ * with the same place `at` in the queue. Release, with the acquire of take, of what the caller did
+ * or was synchronized with: what made them ready is there. */
 PRS_DEVICE void prs_moe_queue_put(const prs_gpu_moe_queue &queue, uint32_t at, prs_moe_task group,
                                   uint32_t tiles, uint32_t lane, uint32_t lanes)
 {

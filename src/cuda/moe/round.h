@@ -27,8 +27,8 @@ struct prs_gpu_moe_shape {
     uint32_t second_tiles; /* and in the second */
 };
 
-/* A task's word; 0 is none. Blocks of one expert come in groups, whose tiles are computed at about the
- * same time, so that their weights come from memory once. */
+/* A task's word; 0 is none. Blocks of one expert come in groups, whose tiles are computed at about
+ * the same time, so that their weights come from memory once. */
 #define PRS_GPU_MOE_GROUP       4 /* blocks, at most */
 #define PRS_GPU_MOE_TASK_VALID  (1ull << 63)
 #define PRS_GPU_MOE_TASK_SECOND (1ull << 62)

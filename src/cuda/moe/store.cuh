@@ -2,8 +2,8 @@
 /*
  * store.cuh: from the sums that a warpgroup holds to rows of bf16 in memory, here or at a peer.
  *
- * Four threads hold eight neighbouring columns of a row, two each. They exchange four such groups, so
- * that each has one whole, sixteen bytes; a warp then writes 64 bytes in each of eight rows.
+ * Four threads hold eight neighbouring columns of a row, two each. They exchange four such groups,
+ * so that each has one whole, sixteen bytes; a warp then writes 64 bytes in each of eight rows.
  */
 #ifndef PRS_CUDA_MOE_STORE_CUH
 #define PRS_CUDA_MOE_STORE_CUH
@@ -45,8 +45,8 @@ PRS_MEMBER float prs_gelu(float x)
 }
 
 /* Writes groups of eight columns, 4 * `quads` of them, to this thread's two rows (NULL: none), from
- * `column` on, as far as `columns`, a multiple of eight, allows. value(group, i) is what the sums give
- * for i = 0, 1 in the upper row and 2, 3 in the lower. */
+ * `column` on, as far as `columns`, a multiple of eight, allows. value(group, i) is what the sums
+ * give for i = 0, 1 in the upper row and 2, 3 in the lower. */
 template <int quads, class Value>
 PRS_MEMBER void prs_store_rows(__nv_bfloat16 *upper, __nv_bfloat16 *lower, uint32_t column,
                                uint32_t columns, Value value)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wgmma.cuh: the tensor cores' product of a warpgroup (PTX ISA, "Asynchronous warpgroup level matrix
- * instructions"): d[64, N] += a[64, 16] * b[N, 16]^T, bf16 in, f32 sums in registers.
+ * wgmma.cuh: the tensor cores' product of a warpgroup (PTX ISA, "Asynchronous warpgroup level
+ * matrix instructions"): d[64, N] += a[64, 16] * b[N, 16]^T, bf16 in, f32 sums in registers.
  *
- * Both operands lie in shared memory as the tensor copies leave them: rows of 128 bytes, swizzled by
- * 128 bytes, groups of eight rows 1024 bytes apart.
+ * Both operands lie in shared memory as the tensor copies leave them: rows of 128 bytes, swizzled
+ * by 128 bytes, groups of eight rows 1024 bytes apart.
  *
  * Thread t of the warpgroup holds, for every j < N / 8, columns 8j + 2(t % 4) and the next of row
- * 16(t / 32) + t % 32 / 4 in d[4j] and d[4j + 1], and of the row 8 below in d[4j + 2] and d[4j + 3].
+ * 16(t / 32) + t % 32 / 4 in d[4j] and d[4j + 1], and of the row 8 below in d[4j + 2] and d[4j +
+ * 3].
  */
 #ifndef PRS_CUDA_MOE_WGMMA_CUH
 #define PRS_CUDA_MOE_WGMMA_CUH

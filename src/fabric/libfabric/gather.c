@@ -50,9 +50,9 @@ static void unlist(struct prs_lf_endpoint *endpoint, uint32_t index)
     *link = endpoint->peers[index].message.next_peer;
 }
 
-/* The peer's message in the making goes. AGAIN: it stays. Any other failure is an error completion of
- * its operations, whose posts have returned OK, and ends the peer: what is posted next must not get
- * through where these did not. */
+/* The peer's message in the making goes. AGAIN: it stays. Any other failure is an error completion
+ * of its operations, whose posts have returned OK, and ends the peer: what is posted next must not
+ * get through where these did not. */
 static enum perseus_status send_message(struct prs_lf_endpoint *endpoint, uint32_t index)
 {
     struct prs_lf_message *message = &endpoint->peers[index].message;

@@ -10,7 +10,7 @@
 #define FIRST_PAUSE_NS UINT64_C(10000000) /* between a request and the next; doubles */
 #define PAUSE_MAX_NS   UINT64_C(500000000)
 #define CONNECT_MAX_NS UINT64_C(60000000000) /* callers have shorter deadlines of their own */
-#define RETURN_NS      UINT64_C(500000000) /* an ended peer's acknowledgments have arrived by then */
+#define RETURN_NS      UINT64_C(500000000)   /* an ended peer's acknowledgments are here then */
 #define GOODBYE_POLLS  100000u
 #define LOOKS_A_POLL   8u
 #define PSN_MASK       0xffffffu

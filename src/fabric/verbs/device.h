@@ -21,15 +21,15 @@ struct prs_verbs_device {
     struct ibv_device_attr attr;
 };
 
-/* Opens one of the devices that the settings allow and that have an active port: of those nearest to
- * this CPU's NUMA node the `ordinal`-th, round and round. NOT_FOUND, with what there is. */
+/* Opens one of the devices that the settings allow and that have an active port: of those nearest
+ * to this CPU's NUMA node the `ordinal`-th, round and round. NOT_FOUND, with what there is. */
 enum perseus_status prs_verbs_device_open(const struct prs_verbs_library *library,
                                           const struct prs_verbs_settings *settings,
                                           uint32_t ordinal, const struct prs_log *log,
                                           struct prs_verbs_device *out);
 
-/* How good a GID is to be reached by; 0: not at all. RoCE v2 over v1, which routers do not take; then
- * an IPv4 address, then an IPv6 address that others can reach. */
+/* How good a GID is to be reached by; 0: not at all. RoCE v2 over v1, which routers do not take;
+ * then an IPv4 address, then an IPv6 address that others can reach. */
 int prs_verbs_gid_rank(const struct ibv_gid_entry *entry);
 
 #endif

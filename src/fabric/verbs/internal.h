@@ -172,8 +172,8 @@ enum perseus_status prs_verbs_post(struct prs_endpoint *endpoint, const struct p
 enum perseus_status prs_verbs_flush(struct prs_endpoint *endpoint);
 
 /* poll.c */
-/* Reads up to n completions off `arrivals`; *events is filled with immediates, NULL: they are dropped.
- * Returns how many were filled. */
+/* Reads up to n completions off `arrivals`; *events is filled with immediates, NULL: they are
+ * dropped. Returns how many were filled. */
 uint32_t prs_verbs_arrivals_read(struct prs_verbs_endpoint *endpoint, struct prs_event *events,
                                  uint32_t n);
 enum perseus_status prs_verbs_poll(struct prs_endpoint *endpoint, struct prs_event *events,

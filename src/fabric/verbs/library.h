@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* library.h: libibverbs itself, loaded when it is first asked for something, so that hosts without it
- * run everything else. What its header does inline (post, poll) goes through the objects it makes. */
+/* library.h: libibverbs itself, loaded when it is first asked for something, so that hosts without
+ * it run everything else. What its header does inline (post, poll) goes through the objects it
+ * makes. */
 #ifndef PRS_VERBS_LIBRARY_H
 #define PRS_VERBS_LIBRARY_H
 

@@ -6,10 +6,11 @@
  *     ACCEPT   the other: those that I made for yours. Repeated requests get the same answer
  *     BYE      either: this end is closed
  *
- * They travel as datagrams, which may be lost, doubled, or sent by anybody who can reach the port. So
- * each is signed: the address of the one who is connected to holds a key, which whoever was given the
- * address knows, and nobody else; addresses travel over the job's own bootstrap. What is not signed is
- * dropped without a word. A message recorded and sent again finds its connection, made or closed.
+ * They travel as datagrams, which may be lost, doubled, or sent by anybody who can reach the port.
+ * So each is signed: the address of the one who is connected to holds a key, which whoever was
+ * given the address knows, and nobody else; addresses travel over the job's own bootstrap. What is
+ * not signed is dropped without a word. A message recorded and sent again finds its connection,
+ * made or closed.
  */
 #ifndef PRS_VERBS_MESSAGE_H
 #define PRS_VERBS_MESSAGE_H

@@ -101,7 +101,8 @@ static void settle_refused(struct prs_verbs_endpoint *endpoint, struct prs_verbs
     }
 }
 
-/* The device took those before `bad`. Their posts have returned OK, so this is an error completion. */
+/* The device took those before `bad`. Their posts have returned OK, so this is an
+ * error completion. */
 static void refuse(struct prs_verbs_endpoint *endpoint, struct prs_verbs_queue *queue,
                    const struct ibv_send_wr *bad, int error)
 {

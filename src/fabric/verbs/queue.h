@@ -72,7 +72,8 @@ void prs_verbs_queue_completed(struct prs_verbs_endpoint *endpoint, const struct
 uint32_t prs_verbs_queues_report(struct prs_verbs_endpoint *endpoint, struct prs_event *events,
                                  uint32_t n);
 
-/* Both sides: INIT with these rights of the other, ready to receive, ready to send. 0 or an errno. */
+/* Both sides: INIT with these rights of the other, ready to receive, ready to send. 0 or
+ * an errno. */
 struct prs_verbs_route;
 int prs_verbs_qp_init(const struct prs_verbs_endpoint *endpoint, struct ibv_qp *qp,
                       unsigned rights);

@@ -7,8 +7,8 @@
 
 #define REGION_MAGIC 0x31525250u /* "PRR1" */
 
-/* No IBV_ACCESS_RELAXED_ORDERING: a signal in a region could pass its payload on its way into memory,
- * and every window may hold signals. */
+/* No IBV_ACCESS_RELAXED_ORDERING: a signal in a region could pass its payload on its way into
+ * memory, and every window may hold signals. */
 #define ACCESS                                                                   \
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
      IBV_ACCESS_REMOTE_ATOMIC)

@@ -14,13 +14,14 @@
  *   post.c      an operation as a work request
  *   poll.c      completions and target events
  *
- * A peer is as many reliable connections as there are lanes (PERSEUS_IB_QPS). Each leads one way: who
- * connects posts on it, and the other side only receives, so that two PEs that connect to each other
- * at once do not meet half-way. The queue pair of a connection is made for its peer, so its number is
- * in no address: an address names a queue pair of datagrams, over which connections are agreed on.
+ * A peer is as many reliable connections as there are lanes (PERSEUS_IB_QPS). Each leads one way:
+ * who connects posts on it, and the other side only receives, so that two PEs that connect to each
+ * other at once do not meet half-way. The queue pair of a connection is made for its peer, so its
+ * number is in no address: an address names a queue pair of datagrams, over which connections are
+ * agreed on.
  *
- * How order is kept: writes and atomics of one queue pair take effect in the order in which they are
- * posted, in the memory of the target also, as no region is registered for relaxed ordering.
+ * How order is kept: writes and atomics of one queue pair take effect in the order in which they
+ * are posted, in the memory of the target also, as no region is registered for relaxed ordering.
  */
 #ifndef PRS_FABRIC_VERBS_VERBS_H
 #define PRS_FABRIC_VERBS_VERBS_H

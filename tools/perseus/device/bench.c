@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* perseus bench put-signal and ring with --device cuda: kernels put and signal, the copy engines carry,
- * kernels wait and check. The measuring is bench/gpu's. */
+/* perseus bench put-signal and ring with --device cuda: kernels put and signal, the copy engines
+ * carry, kernels wait and check. The measuring is bench/gpu's. */
 #include <stdio.h>
 #include <string.h>
 

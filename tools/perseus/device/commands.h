@@ -6,8 +6,8 @@
 
 #include "base/export.h"
 
-/* As all commands: argv[0] is the command's own name ("put-signal"), options follow; returns an enum
- * prs_exit. */
+/* As all commands: argv[0] is the command's own name ("put-signal"), options follow; returns an
+ * enum prs_exit. */
 PRS_PUBLIC int prs_tool_bench_put_signal_cuda(int argc, char **argv);
 PRS_PUBLIC int prs_tool_bench_ring_cuda(int argc, char **argv);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* figure.c: perseus sim --figure: a figure of the paper as a table, JSON, CSV, and drawn by gnuplot. */
+/* figure.c: perseus sim --figure: a figure of the paper as a table, JSON, CSV, and drawn by
+ * gnuplot. */
 #include "sim/figure.h"
 
 #include <errno.h>

@@ -57,8 +57,8 @@ static bool is_fitted(const char *figures, const struct sim_published *row)
     return false;
 }
 
-/* Fourth powers of errors in units of what is allowed, so that no number is given up for many others;
- * but flat beyond twice that, so that none which cannot be met costs the others theirs. */
+/* Fourth powers of errors in units of what is allowed, so that no number is given up for many
+ * others; but flat beyond twice that, so that none which cannot be met costs the others theirs. */
 static double loss(const struct sim_published *row, double simulated)
 {
     double allowed = row->is_secondary ? SIM_TOLERANCE_SECONDARY : SIM_TOLERANCE;

@@ -66,7 +66,8 @@ PRS_MEMBER void prs_moe_add_weighted(float (&sums)[8], const uint4 &row, float w
     }
 }
 
-/* Columns [first, end) of eight of one token, by one warp. `used`: a bit for every choice that is. */
+/* Columns [first, end) of eight of one token, by one warp. `used`: a bit for every choice
+ * that is. */
 PRS_MEMBER void prs_moe_add_up(const prs_moe_half &half, const prs_gpu_moe_input &input,
                                uint32_t token, uint64_t used, uint32_t first, uint32_t end)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dispatch.cuh: rows into the blocks of their hosts, by warps; and the subscriber, which turns blocks
- * whose rows are all there into tasks.
+ * dispatch.cuh: rows into the blocks of their hosts, by warps; and the subscriber, which turns
+ * blocks whose rows are all there into tasks.
  */
 #ifndef PRS_CUDA_MOE_DISPATCH_CUH
 #define PRS_CUDA_MOE_DISPATCH_CUH
@@ -81,8 +81,8 @@ PRS_MEMBER void prs_moe_announce(const prs_moe_half &half, const prs_moe_parcel 
                             parcel.row / PRS_GPU_MOE_BLOCK);
 }
 
-/* Items [0, end), by warp `worker` of `workers`, with loads and stores: for as long as all warps have
- * nothing better to do. */
+/* Items [0, end), by warp `worker` of `workers`, with loads and stores: for as long as all warps
+ * have nothing better to do. */
 PRS_MEMBER void prs_moe_send_first(const prs_moe_half &half, const prs_gpu_moe_input &input,
                                    const prs_moe_segments &segments, uint32_t end, uint32_t worker,
                                    uint32_t workers)
@@ -147,8 +147,8 @@ PRS_MEMBER bool prs_moe_is_complete(const uint32_t *arrived, prs_moe_task group,
     return true;
 }
 
-/* One warp of a PE. Looks at a window of blocks, 32 at a time, and puts the tasks of groups that are
- * complete into the queue. */
+/* One warp of a PE. Looks at a window of blocks, 32 at a time, and puts the tasks of groups that
+ * are complete into the queue. */
 PRS_MEMBER void prs_moe_subscribe(const prs_moe_half &half, const prs_gpu_moe_products &products,
                                   uint32_t blocks)
 {

@@ -2,8 +2,8 @@
 /*
  * forward.h: what the megakernel of one PE takes, as plain data; valid as C11 and CUDA.
  *
- * Every PE has a heap of the same layout, in memory that all PEs of the job reach by loads and stores:
- * two halves, forward n uses half n % 2. In a half:
+ * Every PE has a heap of the same layout, in memory that all PEs of the job reach by loads and
+ * stores: two halves, forward n uses half n % 2. In a half:
  *
  *     rows      [blocks * 128, hidden]  bf16; what this PE's experts get, written by the sources
  *     senders   [blocks * 128]          whose row it is (PRS_GPU_MOE_SENDER)
@@ -12,9 +12,9 @@
  *     told      [PEs]                   the forward whose counts are there, plus 1
  *     counters                          all that begins a forward as zero
  *
- * A PE ends a forward when all its tokens are answered and all rows that it got are computed. So when
- * it begins forward n + 1, nothing of n is under way to it; it zeroes the counters of half n % 2
- * then, and peers write to that half again only when they have its counts of forward n + 2.
+ * A PE ends a forward when all its tokens are answered and all rows that it got are computed. So
+ * when it begins forward n + 1, nothing of n is under way to it; it zeroes the counters of half n %
+ * 2 then, and peers write to that half again only when they have its counts of forward n + 2.
  */
 #ifndef PRS_CUDA_MOE_FORWARD_H
 #define PRS_CUDA_MOE_FORWARD_H

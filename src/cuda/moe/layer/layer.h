@@ -4,9 +4,9 @@
  * heaps by loads and stores: they are GPUs of one node, or share one.
  *
  * Threads: calls for one layer by one thread at a time. Forwards of one layer are launched into one
- * stream, or streams that the caller orders; a PE may be one forward ahead of another. All PEs launch
- * equally often, and their kernels must be able to run at once: PEs that share a GPU share its
- * multiprocessors (`ctas`).
+ * stream, or streams that the caller orders; a PE may be one forward ahead of another. All PEs
+ * launch equally often, and their kernels must be able to run at once: PEs that share a GPU share
+ * its multiprocessors (`ctas`).
  */
 #ifndef PRS_CUDA_MOE_LAYER_H
 #define PRS_CUDA_MOE_LAYER_H
@@ -48,12 +48,12 @@ void prs_gpu_moe_destroy(struct prs_gpu_moe *moe); /* NULL allowed; nothing in f
 enum perseus_status prs_gpu_moe_forward(struct prs_gpu_moe *moe,
                                         const struct prs_gpu_moe_input *input, void *stream);
 
-/* The same forward in two halves, around experts of the caller's. Dispatch sends the tokens and ends
- * when all rows of this PE's experts lie in `rows`, bf16 [rows_max, hidden], and their numbers in
- * `counts`, [hosted]; both device memory, the caller's. Rows of an expert begin at a multiple of
- * PRS_GPU_MOE_BLOCK, behind those of the expert before it, in no particular order. Combine takes what
- * became of them, in the same places, to the tokens they came from, and adds up into input's y; ids
- * and weights are those of dispatch. They take turns, INVALID_ARGUMENT otherwise. */
+/* The same forward in two halves, around experts of the caller's. Dispatch sends the tokens and
+ * ends when all rows of this PE's experts lie in `rows`, bf16 [rows_max, hidden], and their numbers
+ * in `counts`, [hosted]; both device memory, the caller's. Rows of an expert begin at a multiple of
+ * PRS_GPU_MOE_BLOCK, behind those of the expert before it, in no particular order. Combine takes
+ * what became of them, in the same places, to the tokens they came from, and adds up into input's
+ * y; ids and weights are those of dispatch. They take turns, INVALID_ARGUMENT otherwise. */
 uint64_t prs_gpu_moe_rows_max(const struct prs_gpu_moe *moe);
 enum perseus_status prs_gpu_moe_dispatch(struct prs_gpu_moe *moe,
                                          const struct prs_gpu_moe_input *input, void *rows,
