@@ -129,8 +129,10 @@ static int talk_open(struct prs_verbs_endpoint *endpoint)
                 .max_send_sge = 1,
                 .max_recv_sge = 1},
     };
-    talk->qp = talk->mr != NULL ? fabric->library->create_qp(fabric->pd, &attr) : NULL;
-    int error = talk->qp == NULL ? errno : talk_ready(endpoint);
+    if (talk->mr == NULL || (talk->qp = fabric->library->create_qp(fabric->pd, &attr)) == NULL) {
+        return errno != 0 ? errno : EIO;
+    }
+    int error = talk_ready(endpoint);
     for (uint32_t i = 0; i < PRS_VERBS_DATAGRAMS && error == 0; i++) {
         prs_verbs_datagram_receive(endpoint, i);
     }
