@@ -50,10 +50,11 @@ static void test_bad_lists(void **state)
         struct prs_verbs_hcas hcas;
         assert_int_equal(prs_verbs_hcas_parse(bad[i], NULL, &hcas), PERSEUS_INVALID_ARGUMENT);
     }
-    char many[PRS_VERBS_HCAS_MAX * 2 + 2] = "";
-    for (uint32_t i = 0; i <= PRS_VERBS_HCAS_MAX; i++) {
-        strcat(many, i == 0 ? "a" : ",a");
+    char many[2 * (PRS_VERBS_HCAS_MAX + 1)]; /* a,a,...,a: one more than fits */
+    for (size_t i = 0; i < sizeof many; i++) {
+        many[i] = i % 2 == 0 ? 'a' : ',';
     }
+    many[sizeof many - 1] = '\0';
     struct prs_verbs_hcas hcas;
     assert_int_equal(prs_verbs_hcas_parse(many, NULL, &hcas), PERSEUS_INVALID_ARGUMENT);
 }
