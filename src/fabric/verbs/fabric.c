@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fabric/verbs/internal.h"
 #include "fabric/verbs/verbs.h"
@@ -24,6 +25,13 @@ static void fill_atomics(const struct prs_verbs_fabric *fabric, struct prs_caps 
     caps->atomics_cpu_coherent = granted == IBV_ATOMIC_GLOB;
 }
 
+/* GPU memory can be registered where the driver's module for it is loaded. */
+static uint32_t memory_kinds(void)
+{
+    bool has_peermem = access("/sys/module/nvidia_peermem", F_OK) == 0;
+    return PRS_MEMORY_HOST | (has_peermem ? PRS_MEMORY_CUDA : 0u);
+}
+
 static void fill_caps(const struct prs_verbs_fabric *fabric, struct prs_caps *caps)
 {
     const struct prs_verbs_device *device = &fabric->device;
@@ -37,7 +45,7 @@ static void fill_caps(const struct prs_verbs_fabric *fabric, struct prs_caps *ca
         .message_bytes_max = smaller(device->message_bytes_max, INT32_MAX),
         .inflight_max = smaller(PRS_VERBS_INFLIGHT, (uint32_t)device->attr.max_cqe),
         .batching = true,
-        .memory_kinds = PRS_MEMORY_HOST | PRS_MEMORY_CUDA,
+        .memory_kinds = memory_kinds(),
         .source_needs_region = true,
         .lanes_max = fabric->settings.lanes,
         .numa_node = device->numa_node,
