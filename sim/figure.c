@@ -211,7 +211,8 @@ static void speedups(struct sim_lab *lab, struct sim_figure *figure)
     published(figure, "Qwen3, libfabric, peak", "fig9.libfabric_qwen3", tokens[0]);
     published(figure, "GPT-OSS, libfabric, peak", "fig9.libfabric_gptoss", tokens[0]);
     published(figure, "DeepSeek-V3, libfabric, peak", "fig9.libfabric_dsv3", tokens[0]);
-    published(figure, "IBRC, peak", "fig9.ibrc_peak", tokens[COUNT(tokens) - 1]);
+    uint32_t last = COUNT(tokens) - 1;
+    published(figure, "IBRC, peak", "fig9.ibrc_peak", tokens[last]);
 }
 
 static void ablation(struct sim_lab *lab, struct sim_figure *figure)
