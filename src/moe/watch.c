@@ -47,13 +47,31 @@ static enum perseus_status meet(const struct perseus_moe *moe, struct prs_round 
     return PERSEUS_OK;
 }
 
+/*
+ * Whether the word is one that was taken when this half was last used. A provider that copies with
+ * a CPU may store a word twice (memcpy of 8 bytes does), and its second store may come behind our
+ * taking it. The next forward that uses the slot finds it so.
+ */
+static bool is_echo(const struct prs_round *round, const struct prs_moe_word *word)
+{
+    return round->forward >= PRS_MOE_HALVES &&
+           word->tag == prs_moe_word_tag(round->forward - PRS_MOE_HALVES);
+}
+
 /* Takes the word out of `signal`, if one is there: the next one is only sent behind our answer, so
  * a word that was taken is never met again, however many forwards later the slot is used. */
 static enum perseus_status take_word(const struct perseus_moe *moe, const struct prs_round *round,
                                      uint64_t *signal, struct prs_moe_word *out)
 {
-    *out = prs_moe_word_unpack(perseus_signal_fetch(signal));
+    uint64_t bits = perseus_signal_fetch(signal);
+    *out = prs_moe_word_unpack(bits);
     if (out->tag == PRS_MOE_WORD_NONE) {
+        return PERSEUS_OK;
+    }
+    if (is_echo(round, out)) {
+        /* Only that word: the forward's own may come any moment. Relaxed: it says nothing. */
+        __atomic_compare_exchange_n(signal, &bits, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+        *out = (struct prs_moe_word){0};
         return PERSEUS_OK;
     }
     if (out->tag != round->tag) {

@@ -4,7 +4,8 @@
  *
  *   tag    6  which forward: 1 + forward % 63; 0 is no word. The watcher takes every word out of
  *             its slot, and the next one is only sent behind the answer: so a slot never holds an
- *             old word, and another tag than the forward's is another program's.
+ *             old word, but one that a provider has stored twice (watch.c), and another tag than
+ *             the forward's is another program's.
  *   whole  1  this signal stands for all tiles of the expert, not for its own only
  *   rows  17  rows for the expert in this forward, over all tiles
  *   base  20  dispatch: the first of these rows at the source; the answer goes back there

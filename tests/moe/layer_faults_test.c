@@ -266,6 +266,37 @@ static void test_a_word_that_lies(void **state)
     run(2, a_word_lies, &config);
 }
 
+/* The words that were taken come back, as with providers that store a word twice. */
+static void words_echo(struct pes *job, struct perseus_pe *pe, void *context)
+{
+    const struct perseus_moe_config *config = context;
+    struct arrays *arrays = make_arrays();
+    struct perseus_moe *moe = NULL;
+    int me = perseus_my_pe(pe);
+    CHECK_OK(perseus_moe_create(pe, config, &moe));
+    for (uint64_t n = 0; n < 6; n++) {
+        CHECK_OK(forward(moe, arrays));
+        pes_meet(job); /* nothing is under way */
+        const struct prs_moe_word word = {.tag = prs_moe_word_tag(n), .whole = true, .rows = 1};
+        uint32_t half = (uint32_t)(n % PRS_MOE_HALVES);
+        *prs_moe_dispatch_signal(moe, half, 1 - (uint32_t)me, 0, 0) = prs_moe_word_pack(word);
+        *prs_moe_answer_signal(moe, half, 0, me == 0 ? 8 : 0) = prs_moe_word_pack(word);
+        pes_meet(job);
+    }
+    CHECK(messages_errors(&job->messages[me]) == 0);
+    end(job, pe, moe);
+    free(arrays);
+}
+
+static void test_words_that_are_stored_twice(void **state)
+{
+    (void)state;
+    for (int protocol = 0; protocol < PERSEUS_MOE_PROTOCOL_COUNT; protocol++) {
+        struct perseus_moe_config config = config_of(protocol, 1);
+        run(2, words_echo, &config);
+    }
+}
+
 /* ---- wrong calls ---- */
 
 static void misuse(struct pes *job, struct perseus_pe *pe, void *context)
@@ -421,6 +452,7 @@ int main(void)
         cmocka_unit_test(test_an_operation_fails),
         cmocka_unit_test(test_an_answer_fails_before_an_empty_one),
         cmocka_unit_test(test_a_word_that_lies),
+        cmocka_unit_test(test_words_that_are_stored_twice),
         cmocka_unit_test(test_misuse),
         cmocka_unit_test(test_configs_that_do_not_fit),
         cmocka_unit_test(test_the_plan_tells_what_is_taken),
