@@ -31,6 +31,7 @@ struct run {
     struct check_pe pes[SIM_CHECK_PES];
     uint32_t quiet;
     bool is_broken;
+    bool is_over; /* what ends from here on is canceled with the cluster, PE by PE */
     uint8_t seen[SIM_CHECK_PES][SIM_CHECK_STEPS][MEMBERS_MAX]; /* signals, by sender */
 };
 
@@ -157,7 +158,7 @@ static void completed(void *context)
 {
     struct check_pe *pe = context;
     enum perseus_status status;
-    if (pe->is_quiet || pe->next < SIM_CHECK_STEPS ||
+    if (pe->run->is_over || pe->is_quiet || pe->next < SIM_CHECK_STEPS ||
         !sim_pe_poll_ticket(pe->pe, pe->ticket, &status)) {
         return;
     }
@@ -384,6 +385,7 @@ const char *sim_check_run(struct sim_check *check)
     }
     if (run->cluster.timeline != NULL) {
         check->operations = prs_sim_net_posted(run->cluster.net);
+        run->is_over = true;
         prs_timeline_give_back(run->cluster.timeline, status == PERSEUS_OK ? SIM_CHECK_PES : 0);
         sim_cluster_destroy(&run->cluster);
     }
