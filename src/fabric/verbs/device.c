@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/env.h"
+#include "base/numa.h"
 
 #define CANDIDATES_MAX 64
 
@@ -93,17 +94,9 @@ static enum perseus_status choose_pkey(const struct prs_verbs_library *library,
 
 static int numa_node_of(const struct ibv_device *device)
 {
-    char path[sizeof device->ibdev_path + 32];
-    snprintf(path, sizeof path, "%s/device/numa_node", device->ibdev_path);
-    FILE *file = fopen(path, "re");
-    int node = -1;
-    if (file != NULL) {
-        if (fscanf(file, "%d", &node) != 1) {
-            node = -1;
-        }
-        fclose(file);
-    }
-    return node;
+    char folder[sizeof device->ibdev_path + sizeof "/device"];
+    snprintf(folder, sizeof folder, "%s/device", device->ibdev_path);
+    return prs_numa_node_of(folder);
 }
 
 /* Adds the device's active ports that the settings allow. *what: names of all that were seen. */

@@ -7,6 +7,7 @@
 
 #include <rdma/fi_endpoint.h>
 
+#include "base/numa.h"
 #include "fabric/libfabric/provider/traits.h"
 
 #define PRS_LF_INFLIGHT_MAX 1024
@@ -79,18 +80,10 @@ static int numa_node(const struct fi_info *info)
         return -1;
     }
     const struct fi_pci_attr *pci = &info->nic->bus_attr->attr.pci;
-    char path[96];
-    snprintf(path, sizeof path, "/sys/bus/pci/devices/%04x:%02x:%02x.%x/numa_node", pci->domain_id,
+    char folder[96];
+    snprintf(folder, sizeof folder, "/sys/bus/pci/devices/%04x:%02x:%02x.%x", pci->domain_id,
              pci->bus_id, pci->device_id, pci->function_id);
-    FILE *file = fopen(path, "re");
-    int node = -1;
-    if (file != NULL) {
-        if (fscanf(file, "%d", &node) != 1) {
-            node = -1;
-        }
-        fclose(file);
-    }
-    return node;
+    return prs_numa_node_of(folder);
 }
 
 void prs_lf_caps_fill(const struct fi_info *info, struct prs_caps *out)
