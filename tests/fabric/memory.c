@@ -25,7 +25,5 @@ enum perseus_status open_faulty(const struct row *row, uint64_t seed, const stru
     if (row->fence_scope != PRS_FENCE_NONE) {
         inside->caps.fence_scope = row->fence_scope;
     }
-    struct prs_faulty_config faulty = row->faulty;
-    faulty.seed = seed;
-    return prs_faulty_wrap(inside, &faulty, log, clock, out);
+    return row_shuffle(row, seed, log, clock, inside, out);
 }

@@ -22,6 +22,12 @@ struct row {
     struct prs_faulty_config faulty;
 };
 
+/* `inside`, which is taken over, behind the row's adversary with this seed: an `open` of its own
+ * calls it last. */
+enum perseus_status row_shuffle(const struct row *row, uint64_t seed, const struct prs_log *log,
+                                struct prs_clock clock, struct prs_fabric *inside,
+                                struct prs_fabric **out);
+
 /* Ends with a row without a name. */
 extern const struct row fabric_rows[];
 

@@ -21,12 +21,7 @@ static enum perseus_status open_faulty_cudadma(const struct row *row, uint64_t s
 {
     struct prs_fabric *inside;
     enum perseus_status status = open_cudadma(row, seed, log, clock, &inside);
-    if (status != PERSEUS_OK) {
-        return status;
-    }
-    struct prs_faulty_config faulty = row->faulty;
-    faulty.seed = seed;
-    return prs_faulty_wrap(inside, &faulty, log, clock, out);
+    return status == PERSEUS_OK ? row_shuffle(row, seed, log, clock, inside, out) : status;
 }
 
 const struct row fabric_rows[] = {

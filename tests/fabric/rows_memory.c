@@ -12,12 +12,7 @@ static enum perseus_status open_faulty_twice(const struct row *row, uint64_t see
                              .faulty = {.latency_ns = 5000, .bytes_per_second = 1000000000}};
     struct prs_fabric *inside;
     enum perseus_status status = open_faulty(&link, seed, log, clock, &inside);
-    if (status != PERSEUS_OK) {
-        return status;
-    }
-    struct prs_faulty_config faulty = row->faulty;
-    faulty.seed = seed + 1000;
-    return prs_faulty_wrap(inside, &faulty, log, clock, out);
+    return status == PERSEUS_OK ? row_shuffle(row, seed + 1000, log, clock, inside, out) : status;
 }
 
 #define SEEDS    200

@@ -46,18 +46,24 @@ static void test_signals_of_a_batch_join(void **state)
     bench_finish(&bench);
 }
 
-/* Small put_signals whose words are neighbours: where puts of a batch share messages, so do their
- * signals, behind all of them. */
-static void test_neighbours_do_not_ride_but_join(void **state)
+/* In fifo, on a fabric on which puts of a batch share messages and signals are records. */
+static void init_gathering(struct bench *bench)
 {
-    (void)state;
     struct fake_fabric *fake = fake_fabric_create();
     struct prs_caps caps = fake->fabric.caps;
     fake_fabric_destroy(fake);
     caps.signals_tear = true;
     caps.batching = true;
+    bench_init(bench, PERSEUS_ORDERING_FIFO, &caps, NULL);
+}
+
+/* Small put_signals whose words are neighbours: where puts of a batch share messages, so do their
+ * signals, behind all of them. */
+static void test_neighbours_do_not_ride_but_join(void **state)
+{
+    (void)state;
     struct bench bench;
-    bench_init(&bench, PERSEUS_ORDERING_FIFO, &caps, NULL);
+    init_gathering(&bench);
     for (uint64_t i = 0; i < 6; i++) {
         assert_int_equal(bench_batch_put_signal(&bench, 1, 64 + 8 * i, 100 + i), PERSEUS_OK);
     }
@@ -87,13 +93,8 @@ static void test_neighbours_do_not_ride_but_join(void **state)
 static void test_no_neighbour_joins_across_a_fence(void **state)
 {
     (void)state;
-    struct fake_fabric *fake = fake_fabric_create();
-    struct prs_caps caps = fake->fabric.caps;
-    fake_fabric_destroy(fake);
-    caps.signals_tear = true;
-    caps.batching = true;
     struct bench bench;
-    bench_init(&bench, PERSEUS_ORDERING_FIFO, &caps, NULL);
+    init_gathering(&bench);
     assert_int_equal(bench_batch_put_signal(&bench, 1, 64, 1), PERSEUS_OK);
     assert_int_equal(bench_batch_put_signal(&bench, 1, 72, 2), PERSEUS_OK); /* a record, parked */
     assert_int_equal(bench_posts(&bench), 2);
@@ -124,13 +125,8 @@ static void test_no_signal_joins_one_that_a_quiet_covers(void **state)
     (void)state;
     for (int of_all = 0; of_all < 2; of_all++) {
         for (int with_puts = 0; with_puts < 2; with_puts++) {
-            struct fake_fabric *fake = fake_fabric_create();
-            struct prs_caps caps = fake->fabric.caps;
-            fake_fabric_destroy(fake);
-            caps.signals_tear = true;
-            caps.batching = true;
             struct bench bench;
-            bench_init(&bench, PERSEUS_ORDERING_FIFO, &caps, NULL);
+            init_gathering(&bench);
             enum perseus_status (*send)(struct bench *, uint32_t, uint64_t, uint64_t) =
                 with_puts ? bench_batch_put_signal : bench_batch_signal;
             assert_int_equal(bench_batch_signal(&bench, 1, 64, 1), PERSEUS_OK); /* parked */

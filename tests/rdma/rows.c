@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The contract suite (tests/fabric) on an RDMA device, all PEs in one process. Where there is none
- * the rows are skipped, so it counts only where tests/rdma/suite runs it. */
+ * the rows are skipped, so it counts only where tests/rdma/contract.sh runs it. */
 #include "fabric/row.h"
 #include "fabric/verbs/verbs.h"
 
@@ -24,12 +24,7 @@ static enum perseus_status open_shuffled(const struct row *row, uint64_t seed,
 {
     struct prs_fabric *inside;
     enum perseus_status status = open_device(row, seed, log, clock, &inside);
-    if (status != PERSEUS_OK) {
-        return status;
-    }
-    struct prs_faulty_config faulty = row->faulty;
-    faulty.seed = seed;
-    return prs_faulty_wrap(inside, &faulty, log, clock, out);
+    return status == PERSEUS_OK ? row_shuffle(row, seed, log, clock, inside, out) : status;
 }
 
 const struct row fabric_rows[] = {

@@ -93,9 +93,7 @@ static enum perseus_status open_shuffled(const struct row *row, uint64_t seed,
 {
     struct prs_fabric *inside;
     enum perseus_status status = open_sim(row, seed, log, clock, &inside);
-    struct prs_faulty_config faulty = row->faulty;
-    faulty.seed = seed;
-    return status == PERSEUS_OK ? prs_faulty_wrap(inside, &faulty, log, clock, out) : status;
+    return status == PERSEUS_OK ? row_shuffle(row, seed, log, clock, inside, out) : status;
 }
 
 const struct row fabric_rows[] = {

@@ -76,6 +76,16 @@ static void connect_pair(struct pair *pair, uint32_t number)
                      PERSEUS_OK);
 }
 
+/* With so many connections, ready. */
+static void open_connected(struct pair *pair, uint32_t connections)
+{
+    open_pair(pair);
+    for (uint32_t number = 0; number < connections; number++) {
+        connect_pair(pair, number);
+    }
+    poll_both(pair);
+}
+
 static void close_pair(struct pair *pair)
 {
     prs_verbs_remote_close(pair->remote[0]);
@@ -180,9 +190,7 @@ static void test_one_doorbell(void **state)
 {
     (void)state;
     struct pair pair;
-    open_pair(&pair);
-    connect_pair(&pair, 0);
-    poll_both(&pair);
+    open_connected(&pair, 1);
     struct prs_event events[EVENTS];
     for (uint32_t round = 0; round < 20; round++) { /* past the ring's wrap */
         uint32_t before = qp_of(&pair, 0)->doorbells;
@@ -208,10 +216,7 @@ static void test_full(void **state)
 {
     (void)state;
     struct pair pair;
-    open_pair(&pair);
-    connect_pair(&pair, 0);
-    connect_pair(&pair, 1);
-    poll_both(&pair);
+    open_connected(&pair, 2);
     struct prs_event events[EVENTS];
     uint64_t cookie = 0, seen = 0;
     for (uint32_t round = 0; round < 5; round++) {
@@ -243,10 +248,7 @@ static void test_retry_exceeded(void **state)
 {
     (void)state;
     struct pair pair;
-    open_pair(&pair);
-    connect_pair(&pair, 0);
-    connect_pair(&pair, 1);
-    poll_both(&pair);
+    open_connected(&pair, 2);
     for (uint64_t i = 0; i < 4; i++) {
         struct prs_op op = put(&pair, 0, i);
         op.flags = i == 3 ? PRS_OP_UNTRACKED : 0; /* its error is told all the same */
@@ -280,9 +282,7 @@ static void test_device_refuses(void **state)
     (void)state;
     for (uint32_t at = 1; at <= 8; at++) {
         struct pair pair;
-        open_pair(&pair);
-        connect_pair(&pair, 0);
-        poll_both(&pair);
+        open_connected(&pair, 1);
         fake_refuse_at(at);
         for (uint64_t i = 0; i < 8; i++) {
             struct prs_op op = put(&pair, 0, i);
@@ -306,9 +306,7 @@ static void test_goodbye(void **state)
 {
     (void)state;
     struct pair pair;
-    open_pair(&pair);
-    connect_pair(&pair, 0);
-    poll_both(&pair);
+    open_connected(&pair, 1);
     struct prs_op op = put(&pair, 0, 5);
     assert_int_equal(prs_verbs_post(pair.from, &op), PERSEUS_OK);
     prs_verbs_endpoint_close(pair.to);
