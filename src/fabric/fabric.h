@@ -30,8 +30,9 @@
  *   operation, and all that is posted behind it in caps.fence_scope, until all that was posted
  *   before it there has completed.
  *
- *   Failure. An error completion ends its peer: nothing that was posted behind it takes effect
- *   there, later posts give PEER_LOST, other peers live on.
+ *   Failure. An error completion ends its peer: nothing that was posted behind it in its lane, or
+ *   in the scope of a fence flag behind it, takes effect there; later posts give PEER_LOST, other
+ *   peers live on.
  *
  *   Poll. It never blocks and does bounded work. It also drives the provider's progress.
  *
@@ -158,7 +159,8 @@ struct prs_caps {
     bool wakes;               /* endpoints have a descriptor to sleep on (wait_fd, arm) */
     bool source_needs_region; /* local side of PUT/GET must lie in a region */
     uint32_t lanes_max;
-    int numa_node; /* of the device, -1 unknown */
+    uint32_t lanes_useful; /* of them carry more than one does; 0: one is as good */
+    int numa_node;         /* of the device, -1 unknown */
     /* Addresses mean the same only to fabrics with an equal scope, as 127.0.0.1 does within one
      * host. 0: to all. */
     uint64_t scope;

@@ -47,6 +47,9 @@ struct prs_mode {
     bool rides;
     /* The lane keeps puts in order: the delivery of one proves those posted before it. */
     bool ordered;
+    /* Whatever must come after something waits for it, at the target or here, so a peer's transfers
+     * may take any lane. In the other modes its one lane orders them. */
+    bool stripes;
     /* Fences hold the whole channel until done: drain (every peer) and drain-peer (one). */
     bool stalls, stalls_all;
     /* May `pending` be posted now? Adds fabric flags to *out_flags. */
@@ -107,6 +110,7 @@ struct prs_orderer {
     const struct prs_mode *mode;
     struct prs_caps caps;
     const struct prs_fabric_ops *ops;
+    uint32_t lanes; /* in use, to each peer */
     const unsigned char *directory;
     size_t directory_stride;
     unsigned char secret[PRS_SECRET_BYTES];

@@ -266,6 +266,7 @@ static enum perseus_status post_answer(struct prs_orderer *orderer, struct prs_m
     struct prs_op op = {
         .kind = PRS_OP_PUT,
         .flags = PRS_OP_IMMEDIATE,
+        .lane = peer->lane,
         .peer = peer->fabric_peer,
         .remote = peer->control,
         .remote_offset = orderer->layout.replies,

@@ -97,6 +97,7 @@ struct prs_orderer_config {
     struct prs_endpoint *endpoint;
     enum perseus_ordering ordering; /* resolved, not AUTO */
     uint32_t self, n_peers;         /* own rank, job size */
+    uint32_t lanes;                 /* to each peer; 0: as many as are useful to the fabric */
     uint32_t parked_max;            /* per peer, from 2 on; 0: 64 */
     struct prs_order_pools pools;
     /* The job's secret, known to its PEs only: immediates of strangers are told by it. NULL: zeros,

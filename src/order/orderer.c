@@ -76,6 +76,8 @@ static void decide(struct prs_orderer *orderer)
         (caps->signals_tear && orderer->has_mailbox && !config->torn_signals);
     orderer->signals_ride = orderer->mode->rides && orderer->signals_are_records &&
                             config->immediate_signal && orderer->immediate.rides;
+    orderer->lanes = config->lanes > 0 ? config->lanes : caps->lanes_useful;
+    orderer->lanes = orderer->lanes > 1 ? orderer->lanes : 1;
     orderer->atomics_native = usable_atomics(config, caps, caps->atomics);
     orderer->atomics_fetch_native = usable_atomics(config, caps, caps->atomics_fetch);
 }
@@ -83,6 +85,11 @@ static void decide(struct prs_orderer *orderer)
 static enum perseus_status allocate(struct prs_orderer *orderer)
 {
     const struct prs_orderer_config *config = &orderer->config;
+    if (orderer->lanes > orderer->caps.lanes_max) {
+        return prs_fail(config->log, PERSEUS_INVALID_ARGUMENT,
+                        "%u lanes to each peer: this fabric (%s) has at most %u", orderer->lanes,
+                        orderer->caps.provider, orderer->caps.lanes_max);
+    }
     if (config->parked_max < 2 || config->n_peers == 0) {
         return prs_fail(config->log, PERSEUS_INVALID_ARGUMENT,
                         "%u parked operations for each of %u peers: use at least two",

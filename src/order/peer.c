@@ -56,6 +56,7 @@ enum perseus_status prs_order_peer_get(struct prs_orderer *orderer, uint32_t ran
                         "no memory for the state of peer PE %u", rank);
     }
     peer->rank = rank;
+    peer->lane = (uint8_t)(rank % orderer->lanes);
     peer->fences_seen = orderer->fences_all;
     peer->mail_out.first_open = PRS_NONE;
     prs_epochs_init(&peer->epochs);

@@ -50,6 +50,8 @@ struct prs_mail_out {
 
 struct prs_order_peer {
     uint32_t rank, fabric_peer;
+    uint8_t lane;               /* of all that is not spread over lanes */
+    uint32_t turn;              /* of the lanes, where transfers are */
     enum perseus_status status; /* the first failure; it stays */
     bool fence_due;             /* a fence to be resolved at the next use */
     bool refused;               /* the fabric took nothing more at the last attempt */

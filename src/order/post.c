@@ -19,6 +19,18 @@ static enum perseus_status stamp(struct prs_orderer *orderer, struct prs_order_p
     return PERSEUS_OK;
 }
 
+/* A transfer takes the next lane at every try, so a full one holds up nobody for whom another has
+ * room. Everything else is small, and one lane keeps its answers in order. */
+static uint8_t lane_of(const struct prs_orderer *orderer, struct prs_order_peer *peer,
+                       const struct prs_pending *pending)
+{
+    bool is_transfer = pending->op.kind == PRS_OP_PUT || pending->op.kind == PRS_OP_GET;
+    if (!orderer->mode->stripes || !is_transfer || pending->form == PRS_FORM_RECORD) {
+        return peer->lane;
+    }
+    return (uint8_t)(peer->turn++ % orderer->lanes);
+}
+
 static void remember(struct prs_orderer *orderer, struct prs_order_peer *peer,
                      struct prs_pending *pending, const struct prs_op *op)
 {
@@ -55,6 +67,7 @@ enum perseus_status prs_order_try(struct prs_orderer *orderer, struct prs_order_
         return PERSEUS_AGAIN;
     }
     struct prs_op op = pending->op;
+    op.lane = lane_of(orderer, peer, pending);
     op.flags |= flags;
     if (orderer->caps.batching) {
         op.flags |= PRS_OP_MORE;

@@ -91,6 +91,7 @@ static bool flush(struct prs_orderer *orderer, struct prs_order_peer *peer)
 {
     static const uint64_t nothing;
     struct prs_op op = {.kind = PRS_OP_PUT,
+                        .lane = peer->lane,
                         .peer = peer->fabric_peer,
                         .remote = peer->control,
                         .remote_offset = orderer->layout.scratch,

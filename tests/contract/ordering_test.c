@@ -12,7 +12,8 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#define SEEDS_DEFAULT 30
+#define SEEDS_DEFAULT 40
+#define LANES         4
 
 struct grant {
     const char *name;
@@ -44,7 +45,8 @@ static uint64_t seeds_wanted(uint64_t *first)
     return one != NULL ? 1 : many != NULL ? strtoull(many, NULL, 10) : SEEDS_DEFAULT;
 }
 
-static void run_case(const struct world_case *what, uint32_t *cases)
+/* On one lane and on several, by the seed. */
+static void run_case(struct world_case *what, uint32_t *cases)
 {
     if (world_supported(what) != PERSEUS_OK) {
         return;
@@ -52,13 +54,14 @@ static void run_case(const struct world_case *what, uint32_t *cases)
     uint64_t first, count = seeds_wanted(&first);
     for (uint64_t seed = first; seed < first + count; seed++) {
         char why[256];
+        what->lanes = seed % 2 == 0 ? 1 : LANES;
         const char *bad = world_run(what, seed, why, sizeof why);
         if (bad != NULL) {
-            fail_msg("%s, %s, %s%s%s%s: %s; reproduce with PERSEUS_TEST_SEED=%llu", what->name,
-                     perseus_ordering_name(what->ordering), style_names[what->style],
-                     what->small_pools ? ", small pools" : "", what->loses ? ", loss" : "",
-                     what->no_immediate_signal ? ", nothing rides" : "", bad,
-                     (unsigned long long)seed);
+            fail_msg(
+                "%s, %s, %s, lanes %u%s%s%s: %s; reproduce with PERSEUS_TEST_SEED=%llu", what->name,
+                perseus_ordering_name(what->ordering), style_names[what->style], what->lanes,
+                what->small_pools ? ", small pools" : "", what->loses ? ", loss" : "",
+                what->no_immediate_signal ? ", nothing rides" : "", bad, (unsigned long long)seed);
         }
     }
     ++*cases;

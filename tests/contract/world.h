@@ -20,6 +20,7 @@ struct world_case {
     const struct prs_mode *mode; /* NULL: the registry's */
     enum program_style style;
     uint64_t unordered_mask, ungranted_mask; /* prs_fabric_config */
+    uint32_t lanes;                          /* 0: as many as are useful to the fabric */
     bool no_immediate_signal;
     bool small_pools;     /* everything that can run out has its minimum */
     bool loses;           /* an operation of one PE fails or is refused, and with it that pair */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mutant/ordering_mutants.h"
 
+#define LANES 4
+
 /* ---- nic-fence ---- */
 
 static enum prs_gate gate_fence_dropped(struct prs_orderer *orderer, struct prs_order_peer *peer,
@@ -84,24 +86,64 @@ static enum prs_gate gate_records_ignored(struct prs_orderer *orderer, struct pr
     return gate_fence_dropped(orderer, peer, pending, out_flags);
 }
 
+/* ---- several lanes: the puts of these are spread over them, and their signals are not ---- */
+
+static enum prs_gate gate_fifo_over_lanes(struct prs_orderer *orderer, struct prs_order_peer *peer,
+                                          const struct prs_pending *pending, uint8_t *out_flags)
+{
+    return prs_mode_fifo.gate(orderer, peer, pending, out_flags);
+}
+
+static enum prs_gate gate_fence_over_lanes(struct prs_orderer *orderer, struct prs_order_peer *peer,
+                                           const struct prs_pending *pending, uint8_t *out_flags)
+{
+    return prs_mode_nic_fence.gate(orderer, peer, pending, out_flags);
+}
+
 struct mutant ordering_mutants[] = {
-    {"fence dropped", {.gate = gate_fence_dropped}, PRS_ORDER_EVERY_PAIR, 0},
-    {"flag lost on AGAIN", {.gate = gate_flag_lost_on_again}, PRS_ORDER_EVERY_PAIR, 0},
-    {"flag applied to the wrong peer", {.gate = gate_flag_on_wrong_peer}, PRS_ORDER_EVERY_PAIR, 0},
-    {"put after a fence unflagged", {.gate = gate_put_unflagged}, PRS_ORDER_EVERY_PAIR, 0},
-    {"deferred released by any completion", {.gate = gate_any_completion}, PRS_ORDER_EVERY_PAIR, 0},
+    {"fence dropped", {.gate = gate_fence_dropped}, PRS_ORDER_EVERY_PAIR, 0, 0},
+    {"flag lost on AGAIN", {.gate = gate_flag_lost_on_again}, PRS_ORDER_EVERY_PAIR, 0, 0},
+    {"flag applied to the wrong peer",
+     {.gate = gate_flag_on_wrong_peer},
+     PRS_ORDER_EVERY_PAIR,
+     0,
+     0},
+    {"put after a fence unflagged", {.gate = gate_put_unflagged}, PRS_ORDER_EVERY_PAIR, 0, 0},
+    {"deferred released by any completion",
+     {.gate = gate_any_completion},
+     PRS_ORDER_EVERY_PAIR,
+     0,
+     0},
     {"counted counts arrivals instead of epochs",
      {.counted = true, .may_apply = apply_on_arrivals},
      PRS_ORDER_EVERY_PAIR,
+     0,
      0},
     {"counted does not count",
      {.counted = true, .may_apply = apply_at_once},
      PRS_ORDER_EVERY_PAIR,
+     0,
      0},
     {"fifo lets writes pass records that the target's CPU applies",
      {.gate = gate_records_ignored},
      0,
-     PRS_UNGRANT_COHERENT},
+     PRS_UNGRANT_COHERENT,
+     0},
+    {"puts on lanes of their own, as if their order reached across",
+     {.stripes = true, .gate = gate_fifo_over_lanes},
+     0,
+     0,
+     LANES},
+    {"puts on lanes of their own, as if a fence flag reached across",
+     {.stripes = true, .gate = gate_fence_over_lanes},
+     PRS_ORDER_EVERY_PAIR,
+     0,
+     LANES},
+    {"counted does not count over lanes whose order is granted",
+     {.counted = true, .stripes = true, .may_apply = apply_at_once},
+     0,
+     0,
+     LANES},
 };
 const uint32_t ordering_mutants_count = sizeof ordering_mutants / sizeof ordering_mutants[0];
 
@@ -116,7 +158,8 @@ void ordering_mutants_fill(void)
         if (mode->may_apply == NULL) {
             mode->may_apply = prs_mail_epoch_complete;
         }
-        if (mode->gate == gate_put_unflagged || mode->gate == gate_flag_lost_on_again) {
+        if (mode->gate == gate_put_unflagged || mode->gate == gate_flag_lost_on_again ||
+            mode->gate == gate_fence_over_lanes) {
             mode->posted = prs_mode_nic_fence.posted;
         }
     }

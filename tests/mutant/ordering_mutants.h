@@ -10,6 +10,7 @@ struct mutant {
     const char *name;
     struct prs_mode mode;
     uint64_t unordered, ungranted;
+    uint32_t lanes; /* from which on it is wrong: with fewer it is right; 0: with any */
 };
 
 extern struct mutant ordering_mutants[];

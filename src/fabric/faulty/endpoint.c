@@ -267,7 +267,7 @@ enum perseus_status prs_faulty_post(struct prs_endpoint *endpoint, const struct 
     if ((op->flags & PRS_OP_MORE) == 0) {
         self->rung = self->posted;
     }
-    self->has_failed_peer |= peer->is_failed; /* it failed, but the caller does not know yet */
+    self->has_broken_lane |= prs_faulty_is_broken(self, op); /* the caller does not know yet */
     self->n_ops++;
     append(&self->open, queued);
     if (op->flags & PRS_OP_EARLY && (op->flags & PRS_OP_UNTRACKED) == 0) {
@@ -291,13 +291,26 @@ static void recycle(struct prs_faulty_endpoint *self, struct prs_faulty_op *queu
     append(&self->free, queued);
 }
 
+/* Its lane with an operation that failed; all of them where a fence flag reaches beyond it: such a
+ * flag behind it must not come through. */
+static void break_lane(struct prs_faulty_endpoint *self, const struct prs_op *op)
+{
+    const struct prs_caps *caps = &self->base.fabric->caps;
+    struct prs_faulty_peer *peer = self->peers[op->peer];
+    bool alone = caps->fence_scope == PRS_FENCE_NONE || caps->fence_scope == PRS_FENCE_LANE;
+    peer->is_failed = true;
+    for (uint32_t lane = 0; lane < caps->lanes_max; lane++) {
+        peer->lanes[lane].is_broken |= !alone || lane == op->lane;
+    }
+    self->has_broken_lane = true;
+}
+
 void prs_faulty_finish(struct prs_faulty_endpoint *self, struct prs_faulty_op *queued,
                        enum perseus_status status, uint64_t now_ns)
 {
     unlink(&self->open, queued);
     if (status != PERSEUS_OK) {
-        self->peers[queued->op.peer]->is_failed = true;
-        self->has_failed_peer = true;
+        break_lane(self, &queued->op);
     }
     if (queued->is_told || (status == PERSEUS_OK && (queued->op.flags & PRS_OP_UNTRACKED))) {
         recycle(self, queued);
@@ -308,18 +321,18 @@ void prs_faulty_finish(struct prs_faulty_endpoint *self, struct prs_faulty_op *q
     append(&self->done, queued);
 }
 
-/* What was on its way to a peer when it failed does not arrive: a signal must not come through
- * whose put did not. */
+/* What was on its way in a lane when it broke does not arrive: a signal must not come through whose
+ * put did not. */
 static void fail_held(struct prs_faulty_endpoint *self, uint64_t now_ns)
 {
     struct prs_faulty_op *next;
     for (struct prs_faulty_op *queued = self->open.first; queued != NULL; queued = next) {
         next = queued->next;
-        if (!queued->is_inside && self->peers[queued->op.peer]->is_failed) {
+        if (!queued->is_inside && prs_faulty_is_broken(self, &queued->op)) {
             prs_faulty_finish(self, queued, PERSEUS_PEER_LOST, now_ns);
         }
     }
-    self->has_failed_peer = false;
+    self->has_broken_lane = false;
 }
 
 /* Polls the inside into `events`; its completions end there, target events stay. */
@@ -363,6 +376,7 @@ static uint32_t report(struct prs_faulty_endpoint *self, uint64_t now_ns, struct
                                               .cookie = queued->op.cookie};
         if (queued->status != PERSEUS_OK) {
             self->peers[queued->op.peer]->is_lost = true;
+            self->has_broken_lane = true; /* now all are */
         }
         unlink(&self->done, queued);
         recycle(self, queued);
@@ -385,7 +399,7 @@ enum perseus_status prs_faulty_poll(struct prs_endpoint *endpoint, struct prs_ev
         return status;
     }
     prs_faulty_release(self, now_ns);
-    if (self->has_failed_peer) {
+    if (self->has_broken_lane) {
         fail_held(self, now_ns);
     }
     if (self->needs_flush) {
@@ -429,7 +443,7 @@ static uint64_t next_due_ns(const struct prs_faulty_op *first, bool is_done, uin
 enum perseus_status prs_faulty_arm(struct prs_endpoint *endpoint, uint64_t *out_limit_ns)
 {
     struct prs_faulty_endpoint *self = (struct prs_faulty_endpoint *)endpoint;
-    if (self->needs_flush || self->has_failed_peer) {
+    if (self->needs_flush || self->has_broken_lane) {
         return PERSEUS_AGAIN;
     }
     enum perseus_status status = self->inside->ops->arm(self->inside, out_limit_ns);

@@ -24,7 +24,7 @@ static struct prs_faulty_scope *fence_scope_of(struct prs_faulty_endpoint *self,
     case PRS_FENCE_NONE: /* no flags: the scope stays unbarred */
         break;
     }
-    return scope_of_walk(&peer->lanes[op->lane], self->walk);
+    return scope_of_walk(&peer->lanes[op->lane].scope, self->walk);
 }
 
 /* Whether something of this lane that is still held must go first. */
@@ -78,16 +78,16 @@ static void visit(struct prs_faulty_endpoint *self, struct prs_faulty_op *queued
 {
     const struct prs_op *op = &queued->op;
     struct prs_faulty_peer *peer = self->peers[op->peer];
-    struct prs_faulty_scope *lane = scope_of_walk(&peer->lanes[op->lane], self->walk);
+    struct prs_faulty_scope *lane = scope_of_walk(&peer->lanes[op->lane].scope, self->walk);
     struct prs_faulty_scope *fence = fence_scope_of(self, op);
     if (!queued->is_inside) {
         /* The flag holds this one, and all behind it, until all before it have completed. */
         if (op->flags & PRS_OP_FENCE && fence->open > 0) {
             fence->is_barred = true;
         }
-        bool may_go = !fence->is_barred && !peer->is_failed && peer->refused_walk != self->walk &&
-                      queued->number <= self->rung && queued->due_ns <= now_ns &&
-                      !is_overtaking(self, lane, op->kind);
+        bool may_go = !fence->is_barred && !prs_faulty_is_broken(self, op) &&
+                      peer->refused_walk != self->walk && queued->number <= self->rung &&
+                      queued->due_ns <= now_ns && !is_overtaking(self, lane, op->kind);
         /* Shuffled: half of those that may go are held back, and those behind overtake them. */
         if (may_go && self->fabric->config.reorder) {
             may_go = prs_rng_below(&self->rng, 2) == 0;

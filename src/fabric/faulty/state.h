@@ -55,15 +55,20 @@ struct prs_faulty_scope {
     bool is_barred;      /* behind a fence that waits */
 };
 
+struct prs_faulty_lane {
+    struct prs_faulty_scope scope;
+    bool is_broken; /* nothing more goes inside */
+};
+
 struct prs_faulty_peer {
     uint64_t address_hash;
     uint64_t link_free_ns;  /* its link has sent everything accepted so far */
-    bool is_failed;         /* nothing more goes inside */
-    bool is_lost;           /* and the caller has been told */
+    bool is_failed;         /* an operation has failed: its lane is broken, if not all of them */
+    bool is_lost;           /* the caller has been told: all of them are */
     uint64_t refused_walk;  /* the inside said AGAIN in this walk */
     uint64_t busy_until_ns; /* answers AGAIN; 0: no post to it yet */
     struct prs_faulty_scope scope;
-    struct prs_faulty_scope lanes[]; /* caps.lanes_max */
+    struct prs_faulty_lane lanes[]; /* caps.lanes_max */
 };
 
 struct prs_faulty_endpoint {
@@ -81,7 +86,7 @@ struct prs_faulty_endpoint {
     uint64_t attempts;    /* posts so far that were not refused by chance */
     uint64_t rung;        /* those numbered up to here may go inside: the doorbell */
     bool needs_flush;     /* the inside holds operations posted with MORE */
-    bool has_failed_peer; /* its HELD operations wait to be failed */
+    bool has_broken_lane; /* its HELD operations wait to be failed */
     bool reports_first;   /* alternates, so that neither kind of event starves the other */
     uint64_t walk;
     struct prs_faulty_scope scope;
@@ -90,6 +95,14 @@ struct prs_faulty_endpoint {
 /* endpoint.c: `queued` leaves the open list; its completion, if it has one, travels back. */
 void prs_faulty_finish(struct prs_faulty_endpoint *self, struct prs_faulty_op *queued,
                        enum perseus_status status, uint64_t now_ns);
+
+/* Nothing more goes inside on this operation's lane. */
+static inline bool prs_faulty_is_broken(const struct prs_faulty_endpoint *self,
+                                        const struct prs_op *op)
+{
+    const struct prs_faulty_peer *peer = self->peers[op->peer];
+    return peer->is_lost || peer->lanes[op->lane].is_broken;
+}
 
 /* release.c: posts inside what has arrived and may go. */
 void prs_faulty_release(struct prs_faulty_endpoint *self, uint64_t now_ns);

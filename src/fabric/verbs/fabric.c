@@ -48,6 +48,7 @@ static void fill_caps(const struct prs_verbs_fabric *fabric, struct prs_caps *ca
         .memory_kinds = memory_kinds(),
         .source_needs_region = true,
         .lanes_max = fabric->settings.lanes,
+        .lanes_useful = fabric->settings.lanes,
         .numa_node = device->numa_node,
     };
     fill_atomics(fabric, caps);

@@ -24,5 +24,6 @@ static enum prs_gate counted_gate(struct prs_orderer *orderer, struct prs_order_
 const struct prs_mode prs_mode_counted = {.ordering = PERSEUS_ORDERING_COUNTED,
                                           .counted = true,
                                           .rides = true,
+                                          .stripes = true,
                                           .gate = counted_gate,
                                           .may_apply = prs_mail_epoch_complete};

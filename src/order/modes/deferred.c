@@ -12,5 +12,6 @@ static enum prs_gate deferred_gate(struct prs_orderer *orderer, struct prs_order
 }
 
 const struct prs_mode prs_mode_deferred = {.ordering = PERSEUS_ORDERING_DEFERRED,
+                                           .stripes = true,
                                            .gate = deferred_gate,
                                            .may_apply = prs_mail_epoch_complete};

@@ -23,12 +23,14 @@ static enum prs_gate drain_gate(struct prs_orderer *orderer, struct prs_order_pe
 }
 
 const struct prs_mode prs_mode_drain = {.ordering = PERSEUS_ORDERING_DRAIN,
+                                        .stripes = true,
                                         .stalls = true,
                                         .stalls_all = true,
                                         .gate = drain_gate,
                                         .may_apply = prs_mail_epoch_complete};
 
 const struct prs_mode prs_mode_drain_peer = {.ordering = PERSEUS_ORDERING_DRAIN_PEER,
+                                             .stripes = true,
                                              .stalls = true,
                                              .gate = drain_gate,
                                              .may_apply = prs_mail_epoch_complete};
