@@ -7,8 +7,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include <perseus/moe_cuda.h>
+
 #include "cuda/moe/experts.h"
-#include "cuda/moe/layer/layer.h"
 #include "moe_input.cuh"
 
 int failures;
@@ -38,7 +39,7 @@ struct bench_tokens {
     float *weights_there = nullptr;
     __nv_bfloat16 *y = nullptr;
 
-    prs_gpu_moe_input input(uint32_t id_bytes) const
+    perseus_moe_cuda_input input(uint32_t id_bytes) const
     {
         return {tokens, id_bytes, x, ids_there, weights_there, y};
     }
@@ -81,11 +82,18 @@ static bench_tokens make_tokens(const bench_shape &shape, uint32_t tokens, bench
     return made;
 }
 
+static uint32_t processors()
+{
+    int count = 0;
+    CHECK_CUDA(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0));
+    return (uint32_t)count;
+}
+
 struct bench_layer {
     bench_shape shape;
     __nv_bfloat16 *first, *second;
     std::vector<void *> heaps;
-    std::vector<prs_gpu_moe *> pes;
+    std::vector<perseus_moe_cuda *> pes;
     std::vector<cudaStream_t> streams;
     std::vector<uint32_t> hosted; /* experts of each PE, and their weights */
     std::vector<const void *> firsts, seconds;
@@ -99,16 +107,20 @@ struct bench_layer {
         const uint64_t first_matrix = matrix * (shape.is_swiglu ? 2 : 1);
         first = moe_random(shape.experts * first_matrix, random(), 1 / sqrtf((float)shape.hidden));
         second = moe_random(shape.experts * matrix, random(), 1 / sqrtf((float)shape.intermediate));
-        prs_gpu_moe_attr attr = {};
+        perseus_moe_cuda_attr attr = {};
         attr.hidden = shape.hidden;
         attr.intermediate = shape.intermediate;
         attr.experts = shape.experts;
         attr.top_k = shape.top_k;
-        attr.is_swiglu = shape.is_swiglu;
+        attr.form = shape.is_swiglu ? PERSEUS_MOE_SWIGLU : PERSEUS_MOE_TWO_MATRIX;
         attr.tokens_max = shape.tokens_max;
         attr.n_pes = shape.n_pes;
         attr.timeout_ms = timeout_ms;
-        const uint64_t bytes = prs_gpu_moe_heap_bytes(&attr, &loud);
+        attr.ctas = processors() / shape.n_pes;
+        attr.log = print_line;
+        attr.log_level = PERSEUS_LOG_WARN;
+        uint64_t bytes = 0;
+        CHECK_OK(perseus_moe_cuda_heap_bytes(&attr, &bytes));
         for (uint32_t pe = 0; pe < shape.n_pes; pe++) {
             heaps.push_back(on_gpu(bytes));
         }
@@ -123,7 +135,7 @@ struct bench_layer {
             hosted.push_back(each + (pe < more));
             firsts.push_back(attr.first);
             seconds.push_back(attr.second);
-            CHECK_OK(prs_gpu_moe_create(&attr, heaps.data(), &loud, &pes[pe]));
+            CHECK_OK(perseus_moe_cuda_create(&attr, heaps.data(), &pes[pe]));
             CHECK_CUDA(cudaStreamCreateWithFlags(&streams[pe], cudaStreamNonBlocking));
         }
         CHECK_CUDA(cudaDeviceSynchronize());
@@ -131,7 +143,7 @@ struct bench_layer {
     ~bench_layer()
     {
         for (uint32_t pe = 0; pe < shape.n_pes; pe++) {
-            prs_gpu_moe_destroy(pes[pe]);
+            perseus_moe_cuda_destroy(pes[pe]);
             cudaFree(heaps[pe]);
             cudaStreamDestroy(streams[pe]);
         }
@@ -147,8 +159,8 @@ struct bench_layer {
     void launch(const std::vector<bench_tokens> &tokens, uint32_t id_bytes)
     {
         for (uint32_t pe = 0; pe < shape.n_pes; pe++) {
-            const prs_gpu_moe_input input = tokens[pe].input(id_bytes);
-            CHECK_OK(prs_gpu_moe_forward(pes[pe], &input, streams[pe]));
+            const perseus_moe_cuda_input input = tokens[pe].input(id_bytes);
+            CHECK_OK(perseus_moe_cuda_forward(pes[pe], &input, streams[pe]));
         }
     }
     /* The same by dispatch, the experts' products by themselves, and combine. */
@@ -156,17 +168,17 @@ struct bench_layer {
     {
         make_split();
         for (uint32_t pe = 0; pe < shape.n_pes; pe++) {
-            const prs_gpu_moe_input input = tokens[pe].input(id_bytes);
-            CHECK_OK(prs_gpu_moe_dispatch(pes[pe], &input, (void *)split[pe].rows, counts[pe],
+            const perseus_moe_cuda_input input = tokens[pe].input(id_bytes);
+            CHECK_OK(perseus_moe_dispatch(pes[pe], &input, (void *)split[pe].rows, counts[pe],
                                           streams[pe]));
             CHECK_OK(prs_gpu_moe_experts_run(experts[pe], counts[pe], streams[pe]));
-            CHECK_OK(prs_gpu_moe_combine(pes[pe], &input, split[pe].results, streams[pe]));
+            CHECK_OK(perseus_moe_combine(pes[pe], &input, split[pe].results, streams[pe]));
         }
     }
     void make_split()
     {
         for (uint32_t pe = (uint32_t)experts.size(); pe < shape.n_pes; pe++) {
-            const uint64_t rows = prs_gpu_moe_rows_max(pes[pe]), hidden = shape.hidden;
+            const uint64_t rows = perseus_moe_cuda_rows_max(pes[pe]), hidden = shape.hidden;
             prs_gpu_moe_experts_attr attr = {};
             attr.hidden = shape.hidden;
             attr.intermediate = shape.intermediate;
@@ -191,7 +203,7 @@ struct bench_layer {
             CHECK_CUDA(cudaStreamSynchronize(streams[pe]));
         }
         for (uint32_t pe = 0; pe < shape.n_pes; pe++) {
-            right = prs_gpu_moe_check(pes[pe]) == PERSEUS_OK && right;
+            right = perseus_moe_cuda_check(pes[pe]) == PERSEUS_OK && right;
         }
         return right;
     }
@@ -354,10 +366,10 @@ static void check_faults(std::mt19937_64 &random)
     {
         bench_layer layer(shape, 300, random);
         std::vector<bench_tokens> tokens = {make_tokens(shape, 64, ROUTING_RANDOM, 4, random)};
-        const prs_gpu_moe_input input = tokens[0].input(4);
-        CHECK_OK(prs_gpu_moe_forward(layer.pes[0], &input, layer.streams[0]));
+        const perseus_moe_cuda_input input = tokens[0].input(4);
+        CHECK_OK(perseus_moe_cuda_forward(layer.pes[0], &input, layer.streams[0]));
         CHECK_CUDA(cudaStreamSynchronize(layer.streams[0]));
-        const bool told = prs_gpu_moe_check(layer.pes[0]) == PERSEUS_TIMEOUT;
+        const bool told = perseus_moe_cuda_check(layer.pes[0]) == PERSEUS_TIMEOUT;
         failures += !told;
         printf("check %-40s %s\n", "a peer that never comes", told ? "ok" : "WRONG");
         tokens[0].drop();
@@ -371,7 +383,7 @@ static void check_faults(std::mt19937_64 &random)
                           cudaMemcpyHostToDevice));
     layer.launch({tokens}, 4);
     CHECK_CUDA(cudaStreamSynchronize(layer.streams[0]));
-    const bool told = prs_gpu_moe_check(layer.pes[0]) == PERSEUS_INVALID_ARGUMENT;
+    const bool told = perseus_moe_cuda_check(layer.pes[0]) == PERSEUS_INVALID_ARGUMENT;
     failures += !told;
     printf("check %-40s %s\n", "an id that is no expert", told ? "ok" : "WRONG");
     tokens.drop();

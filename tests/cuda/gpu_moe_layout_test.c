@@ -21,19 +21,19 @@ static void keep(void *user, enum perseus_log_level level, const char *text)
 
 static const struct prs_log log_here = {keep, NULL, PERSEUS_LOG_ERROR, -1};
 
-static struct prs_gpu_moe_attr attr_of(uint32_t n_pes, uint32_t my_pe)
+static struct perseus_moe_cuda_attr attr_of(uint32_t n_pes, uint32_t my_pe)
 {
-    return (struct prs_gpu_moe_attr){.hidden = 200,
-                                     .intermediate = 136,
-                                     .experts = 11,
-                                     .top_k = 4,
-                                     .is_swiglu = true,
-                                     .tokens_max = 77,
-                                     .my_pe = my_pe,
-                                     .n_pes = n_pes};
+    return (struct perseus_moe_cuda_attr){.hidden = 200,
+                                          .intermediate = 136,
+                                          .experts = 11,
+                                          .top_k = 4,
+                                          .form = PERSEUS_MOE_SWIGLU,
+                                          .tokens_max = 77,
+                                          .my_pe = my_pe,
+                                          .n_pes = n_pes};
 }
 
-static struct prs_gpu_moe_plan plan_of(const struct prs_gpu_moe_attr *attr)
+static struct prs_gpu_moe_plan plan_of(const struct perseus_moe_cuda_attr *attr)
 {
     struct prs_gpu_moe_plan plan;
     assert_int_equal(prs_gpu_moe_plan(attr, PROCESSORS, &log_here, &plan), PERSEUS_OK);
@@ -45,7 +45,7 @@ static void test_pieces_follow_one_another(void **state)
 {
     (void)state;
     for (uint32_t n_pes = 1; n_pes <= 11; n_pes++) {
-        const struct prs_gpu_moe_attr attr = attr_of(n_pes, 0);
+        const struct perseus_moe_cuda_attr attr = attr_of(n_pes, 0);
         const struct prs_gpu_moe_plan plan = plan_of(&attr);
         const struct prs_gpu_moe_layout *layout = &plan.layout;
         const uint64_t row = attr.hidden * 2, blocks = plan.blocks_max;
@@ -83,11 +83,11 @@ static void test_pieces_follow_one_another(void **state)
 static void test_every_pe_has_the_same_layout(void **state)
 {
     (void)state;
-    const struct prs_gpu_moe_attr first = attr_of(3, 0);
+    const struct perseus_moe_cuda_attr first = attr_of(3, 0);
     const struct prs_gpu_moe_plan expected = plan_of(&first);
     uint32_t next = 0;
     for (uint32_t pe = 0; pe < 3; pe++) {
-        struct prs_gpu_moe_attr attr = attr_of(3, pe);
+        struct perseus_moe_cuda_attr attr = attr_of(3, pe);
         attr.ctas = pe == 1 ? 7 : 0;
         const struct prs_gpu_moe_plan plan = plan_of(&attr);
         assert_memory_equal(&plan.layout, &expected.layout, sizeof plan.layout);
@@ -102,7 +102,7 @@ static void test_the_worst_routing_fits(void **state)
 {
     (void)state;
     for (uint32_t n_pes = 1; n_pes <= 11; n_pes++) {
-        const struct prs_gpu_moe_attr attr = attr_of(n_pes, 0);
+        const struct perseus_moe_cuda_attr attr = attr_of(n_pes, 0);
         const struct prs_gpu_moe_plan plan = plan_of(&attr);
         const uint32_t hosted = plan.cut.shape.hosted;
         const uint32_t choices = attr.top_k < hosted ? attr.top_k : hosted;
@@ -120,23 +120,21 @@ static void test_what_does_not_fit_is_refused(void **state)
     (void)state;
     const struct {
         const char *field;
-        struct prs_gpu_moe_attr attr;
+        struct perseus_moe_cuda_attr attr;
     } cases[] = {
         {"number of PEs", attr_of(0, 0)},
         {"the PE", attr_of(2, 2)},
         {"experts", attr_of(12, 0)},
-        {"multiprocessors", {64, 64, 200, 4, true, 8, 0, 64, 0, NULL, NULL, 0}},
-        {"top_k", {64, 64, 4, 5, true, 8, 0, 1, 0, NULL, NULL, 0}},
-        {"tokens_max", {64, 64, 4, 2, true, 65537, 0, 1, 0, NULL, NULL, 0}},
-        {"ctas", {64, 64, 4, 2, true, 8, 0, 1, 133, NULL, NULL, 0}},
-        {"hidden", {12, 64, 4, 2, true, 8, 0, 1, 0, NULL, NULL, 0}},
+        {"top_k", {.hidden = 64, .experts = 4, .top_k = 5, .tokens_max = 8, .n_pes = 1}},
+        {"tokens_max", {.hidden = 64, .experts = 4, .top_k = 2, .tokens_max = 65537, .n_pes = 1}},
+        {"ctas",
+         {.hidden = 64, .experts = 4, .top_k = 2, .tokens_max = 8, .n_pes = 1, .ctas = 133}},
+        {"hidden", {.hidden = 12, .experts = 4, .top_k = 2, .tokens_max = 8, .n_pes = 1}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct prs_gpu_moe_plan plan;
         said[0] = '\0';
-        const uint32_t processors =
-            strcmp(cases[i].field, "multiprocessors") == 0 ? 63 : PROCESSORS;
-        assert_int_equal(prs_gpu_moe_plan(&cases[i].attr, processors, &log_here, &plan),
+        assert_int_equal(prs_gpu_moe_plan(&cases[i].attr, PROCESSORS, &log_here, &plan),
                          PERSEUS_INVALID_ARGUMENT);
         assert_non_null(strstr(said, cases[i].field));
     }

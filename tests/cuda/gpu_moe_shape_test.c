@@ -57,8 +57,7 @@ static void test_models_leave_no_tile_half_empty(void **state)
 static void test_widths_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
-    const uint32_t bad[][2] = {{0, 64},  {64, 0},         {12, 64},
-                               {64, 12}, {256 * 300, 64}, {64, 128 * 300}};
+    const uint32_t bad[][2] = {{0, 64}, {12, 64}, {64, 12}, {256 * 300, 64}, {64, 128 * 300}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct prs_gpu_moe_cut out;
         said[0] = '\0';
@@ -71,12 +70,23 @@ static void test_widths_that_do_not_fit_are_refused(void **state)
                      PERSEUS_INVALID_ARGUMENT);
 }
 
+/* Rows travel and come back without products; a round still counts its blocks by their tiles. */
+static void test_a_layer_without_experts_has_tiles_to_count(void **state)
+{
+    (void)state;
+    struct prs_gpu_moe_cut got = cut(200, 0, true);
+    assert_int_equal(got.shape.first_tiles, 0);
+    assert_true(got.shape.second_tiles > 0);
+    assert_int_equal(got.first_rows, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tiles_cover_all_columns),
         cmocka_unit_test(test_models_leave_no_tile_half_empty),
         cmocka_unit_test(test_widths_that_do_not_fit_are_refused),
+        cmocka_unit_test(test_a_layer_without_experts_has_tiles_to_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

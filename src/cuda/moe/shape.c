@@ -19,7 +19,7 @@ enum perseus_status prs_gpu_moe_cut(uint32_t hidden, uint32_t intermediate, uint
                                     bool is_swiglu, const struct prs_log *log,
                                     struct prs_gpu_moe_cut *out)
 {
-    if (hidden == 0 || intermediate == 0 || hidden % 8 != 0 || intermediate % 8 != 0) {
+    if (hidden == 0 || hidden % 8 != 0 || intermediate % 8 != 0) {
         return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
                         "moe on a GPU: hidden %u and intermediate %u must be multiples of 8",
                         hidden, intermediate);

@@ -15,7 +15,8 @@ struct prs_gpu_moe_cut {
 };
 
 /* Of the two widths of a tile the one that leaves least of the last tiles empty, the wider of
- * equals. INVALID_ARGUMENT for widths that are no multiple of eight, or have too many tiles. */
+ * equals. Intermediate 0: there are no experts. INVALID_ARGUMENT for widths that are no multiple of
+ * eight, or have too many tiles. */
 enum perseus_status prs_gpu_moe_cut(uint32_t hidden, uint32_t intermediate, uint32_t hosted,
                                     bool is_swiglu, const struct prs_log *log,
                                     struct prs_gpu_moe_cut *out);

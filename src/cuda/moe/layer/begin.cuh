@@ -26,7 +26,7 @@ PRS_MEMBER void prs_moe_zero_other_half(const prs_gpu_moe_layer &layer, uint32_t
 }
 
 /* All threads of the PE: on return this CTA knows where every row goes. */
-PRS_MEMBER void prs_moe_route(const prs_moe_half &half, const prs_gpu_moe_input &input,
+PRS_MEMBER void prs_moe_route(const prs_moe_half &half, const perseus_moe_cuda_input &input,
                               prs_moe_routing &routing, prs_moe_cta &cta)
 {
     const prs_gpu_moe_layer &layer = half.layer;

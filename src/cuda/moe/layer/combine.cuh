@@ -68,7 +68,7 @@ PRS_MEMBER void prs_moe_add_weighted(float (&sums)[8], const uint4 &row, float w
 
 /* Columns [first, end) of eight of one token, by one warp. `used`: a bit for every choice
  * that is. */
-PRS_MEMBER void prs_moe_add_up(const prs_moe_half &half, const prs_gpu_moe_input &input,
+PRS_MEMBER void prs_moe_add_up(const prs_moe_half &half, const perseus_moe_cuda_input &input,
                                uint32_t token, uint64_t used, uint32_t first, uint32_t end)
 {
     const prs_gpu_moe_layer &layer = half.layer;
@@ -104,7 +104,7 @@ PRS_MEMBER void prs_moe_add_up(const prs_moe_half &half, const prs_gpu_moe_input
 }
 
 /* Warps take parts of tokens until there are none. */
-PRS_MEMBER void prs_moe_combine(const prs_moe_half &half, const prs_gpu_moe_input &input)
+PRS_MEMBER void prs_moe_combine(const prs_moe_half &half, const perseus_moe_cuda_input &input)
 {
     const prs_gpu_moe_layer &layer = half.layer;
     const uint32_t lane = threadIdx.x & 31, row = layer.products.shape.hidden / 8;

@@ -47,7 +47,7 @@ struct prs_moe_parcel {
 };
 
 /* Item `item` of all, which go to the PEs in turns; false: this PE has had all of its. */
-PRS_MEMBER bool prs_moe_find_parcel(const prs_moe_half &half, const prs_gpu_moe_input &input,
+PRS_MEMBER bool prs_moe_find_parcel(const prs_moe_half &half, const perseus_moe_cuda_input &input,
                                     const prs_moe_segments &segments, uint32_t item,
                                     prs_moe_parcel *out)
 {
@@ -83,7 +83,7 @@ PRS_MEMBER void prs_moe_announce(const prs_moe_half &half, const prs_moe_parcel 
 
 /* Items [0, end), by warp `worker` of `workers`, with loads and stores: for as long as all warps
  * have nothing better to do. */
-PRS_MEMBER void prs_moe_send_first(const prs_moe_half &half, const prs_gpu_moe_input &input,
+PRS_MEMBER void prs_moe_send_first(const prs_moe_half &half, const perseus_moe_cuda_input &input,
                                    const prs_moe_segments &segments, uint32_t end, uint32_t worker,
                                    uint32_t workers)
 {
@@ -110,7 +110,7 @@ PRS_MEMBER void prs_moe_send_first(const prs_moe_half &half, const prs_gpu_moe_i
 }
 
 /* Items [first, end), by one warp of each CTA, with bulk copies. */
-PRS_MEMBER void prs_moe_send_rest(const prs_moe_half &half, const prs_gpu_moe_input &input,
+PRS_MEMBER void prs_moe_send_rest(const prs_moe_half &half, const perseus_moe_cuda_input &input,
                                   const prs_moe_segments &segments, prs_moe_copies &copies,
                                   uint32_t first, uint32_t end)
 {

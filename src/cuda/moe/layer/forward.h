@@ -19,6 +19,8 @@
 #ifndef PRS_CUDA_MOE_FORWARD_H
 #define PRS_CUDA_MOE_FORWARD_H
 
+#include <perseus/moe_cuda.h>
+
 #include "cuda/moe/round.h"
 
 #define PRS_GPU_MOE_PES_MAX  64
@@ -67,15 +69,6 @@ struct prs_gpu_moe_layer {
     uint32_t *ranks;   /* [tokens * top_k]: of a choice among its CTA's for the same expert */
     uint64_t *order;   /* [tokens * top_k]: row at the host << 32 | choice, by expert */
     uint64_t *groups;  /* [blocks]: at the first block of a group its task's word, else 0 */
-};
-
-struct prs_gpu_moe_input {
-    uint32_t tokens;
-    uint32_t id_bytes;    /* 4 or 8 */
-    const void *x;        /* bf16 [tokens, hidden] */
-    const void *ids;      /* [tokens, top_k]; -1: choice not used */
-    const float *weights; /* [tokens, top_k] */
-    void *y;              /* bf16 [tokens, hidden] */
 };
 
 #endif

@@ -72,7 +72,7 @@ PRS_MEMBER uint32_t prs_moe_host_of(const prs_gpu_moe_layer &layer, uint32_t exp
 }
 
 /* The expert of a choice, or -1. */
-PRS_MEMBER int64_t prs_moe_id(const prs_gpu_moe_input &input, uint32_t choice)
+PRS_MEMBER int64_t prs_moe_id(const perseus_moe_cuda_input &input, uint32_t choice)
 {
     return input.id_bytes == 8 ? ((const int64_t *)input.ids)[choice]
                                : ((const int32_t *)input.ids)[choice];

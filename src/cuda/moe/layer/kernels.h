@@ -12,13 +12,13 @@ extern "C" {
 
 /* `columns`: of an output tile, one of prs_gpu_moe_cut's; `maps`: of the two halves. */
 int prs_gpu_moe_launch_layer(uint32_t columns, const struct prs_gpu_moe_layer *layer,
-                             const struct prs_moe_maps *maps, const struct prs_gpu_moe_input *input,
-                             void *stream);
+                             const struct prs_moe_maps *maps,
+                             const struct perseus_moe_cuda_input *input, void *stream);
 int prs_gpu_moe_launch_dispatch(const struct prs_gpu_moe_layer *layer,
-                                const struct prs_gpu_moe_input *input, void *rows, uint32_t *counts,
-                                void *stream);
+                                const struct perseus_moe_cuda_input *input, void *rows,
+                                uint32_t *counts, void *stream);
 int prs_gpu_moe_launch_combine(const struct prs_gpu_moe_layer *layer,
-                               const struct prs_gpu_moe_input *input, const void *rows,
+                               const struct perseus_moe_cuda_input *input, const void *rows,
                                void *stream);
 
 #ifdef __cplusplus

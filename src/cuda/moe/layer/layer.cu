@@ -36,8 +36,8 @@ __device__ uint32_t first_items(const prs_moe_half &half, const prs_moe_segments
 }
 
 /* Warps 2 and 3. */
-__device__ void help(const prs_moe_half &half, const prs_gpu_moe_input &input, prs_moe_cta &cta,
-                     prs_moe_copies &copies)
+__device__ void help(const prs_moe_half &half, const perseus_moe_cuda_input &input,
+                     prs_moe_cta &cta, prs_moe_copies &copies)
 {
     if (threadIdx.x / 32 == 2) {
         prs_moe_send_rest(half, input, cta.segments, copies, first_items(half, cta.segments),
@@ -51,7 +51,8 @@ __device__ void help(const prs_moe_half &half, const prs_gpu_moe_input &input, p
 template <int N>
 __global__ void __launch_bounds__(PRS_GPU_MOE_THREADS, 1)
     run(const __grid_constant__ prs_gpu_moe_layer layer, const __grid_constant__ prs_moe_maps even,
-        const __grid_constant__ prs_moe_maps odd, const __grid_constant__ prs_gpu_moe_input input)
+        const __grid_constant__ prs_moe_maps odd,
+        const __grid_constant__ perseus_moe_cuda_input input)
 {
     __shared__ prs_moe_cta cta;
     shared_state<N> &shared = prs_moe_shared<shared_state<N>>();
@@ -90,7 +91,7 @@ __global__ void __launch_bounds__(PRS_GPU_MOE_THREADS, 1)
 
 template <int N>
 cudaError_t launch(const prs_gpu_moe_layer &layer, const prs_moe_maps *maps,
-                   const prs_gpu_moe_input &input, cudaStream_t stream)
+                   const perseus_moe_cuda_input &input, cudaStream_t stream)
 {
     static_assert(sizeof(prs_moe_routing) <= sizeof(prs_moe_stages<N>::rows), "scratch in stages");
     const uint32_t bytes = prs_moe_shared_bytes<shared_state<N>>();
@@ -106,8 +107,8 @@ cudaError_t launch(const prs_gpu_moe_layer &layer, const prs_moe_maps *maps,
 } // namespace
 
 int prs_gpu_moe_launch_layer(uint32_t columns, const struct prs_gpu_moe_layer *layer,
-                             const struct prs_moe_maps *maps, const struct prs_gpu_moe_input *input,
-                             void *stream)
+                             const struct prs_moe_maps *maps,
+                             const struct perseus_moe_cuda_input *input, void *stream)
 {
     return columns == 256 ? launch<256>(*layer, maps, *input, (cudaStream_t)stream)
                           : launch<192>(*layer, maps, *input, (cudaStream_t)stream);

@@ -2,11 +2,11 @@
 #include "cuda/moe/layer/layout.h"
 
 #define ALIGNMENT 1024
+_Static_assert(PERSEUS_MOE_CUDA_BLOCK == PRS_GPU_MOE_BLOCK, "rows lie as callers are told");
 
-static enum perseus_status check(const struct prs_gpu_moe_attr *attr, uint32_t processors,
+static enum perseus_status check(const struct perseus_moe_cuda_attr *attr, uint32_t processors,
                                  const struct prs_log *log)
 {
-    const uint32_t each = attr->n_pes == 0 ? 0 : processors / attr->n_pes;
     const struct {
         const char *field;
         uint64_t value, min, max;
@@ -20,7 +20,6 @@ static enum perseus_status check(const struct prs_gpu_moe_attr *attr, uint32_t p
          PRS_GPU_MOE_SENDER_MASK},
         {"ctas", attr->ctas, 0,
          processors < PRS_GPU_MOE_CTAS_MAX ? processors : PRS_GPU_MOE_CTAS_MAX},
-        {"multiprocessors for each PE", each, 1, processors},
     };
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
         if (ranges[i].value < ranges[i].min || ranges[i].value > ranges[i].max) {
@@ -41,7 +40,7 @@ static uint64_t take(uint64_t *at, uint64_t bytes)
     return begin;
 }
 
-static void lay(const struct prs_gpu_moe_attr *attr, struct prs_gpu_moe_plan *plan)
+static void lay(const struct perseus_moe_cuda_attr *attr, struct prs_gpu_moe_plan *plan)
 {
     struct prs_gpu_moe_layout *layout = &plan->layout;
     const uint64_t row_bytes = (uint64_t)attr->hidden * 2, blocks = plan->blocks_max;
@@ -66,7 +65,7 @@ static void lay(const struct prs_gpu_moe_attr *attr, struct prs_gpu_moe_plan *pl
     layout->heap_bytes = PRS_GPU_MOE_HALVES * at;
 }
 
-enum perseus_status prs_gpu_moe_plan(const struct prs_gpu_moe_attr *attr, uint32_t processors,
+enum perseus_status prs_gpu_moe_plan(const struct perseus_moe_cuda_attr *attr, uint32_t processors,
                                      const struct prs_log *log, struct prs_gpu_moe_plan *out)
 {
     enum perseus_status status = check(attr, processors, log);
@@ -76,7 +75,7 @@ enum perseus_status prs_gpu_moe_plan(const struct prs_gpu_moe_attr *attr, uint32
     const uint32_t each = attr->experts / attr->n_pes, more = attr->experts % attr->n_pes;
     const uint32_t hosted_max = each + (more != 0);
     const uint32_t choices = attr->top_k < hosted_max ? attr->top_k : hosted_max;
-    out->ctas = attr->ctas != 0 ? attr->ctas : processors / attr->n_pes;
+    out->ctas = attr->ctas != 0 ? attr->ctas : processors;
     out->first_expert = attr->my_pe * each + (attr->my_pe < more ? attr->my_pe : more);
     /* Dropless: every PE may send all its tokens here; behind each expert a block is not full. */
     const uint64_t blocks = ((uint64_t)attr->n_pes * attr->tokens_max * choices +
@@ -92,7 +91,7 @@ enum perseus_status prs_gpu_moe_plan(const struct prs_gpu_moe_attr *attr, uint32
     out->blocks_max = (uint32_t)blocks;
     out->rows_max = blocks * PRS_GPU_MOE_BLOCK;
     status = prs_gpu_moe_cut(attr->hidden, attr->intermediate, each + (attr->my_pe < more),
-                             attr->is_swiglu, log, &out->cut);
+                             attr->form == PERSEUS_MOE_SWIGLU, log, &out->cut);
     if (status == PERSEUS_OK) {
         lay(attr, out);
     }

@@ -3,7 +3,7 @@
 #ifndef PRS_CUDA_MOE_LAYOUT_H
 #define PRS_CUDA_MOE_LAYOUT_H
 
-#include "cuda/moe/layer/layer.h"
+#include "cuda/moe/layer/forward.h"
 #include "cuda/moe/shape.h"
 
 struct prs_gpu_moe_plan {
@@ -16,7 +16,7 @@ struct prs_gpu_moe_plan {
 };
 
 /* `processors`: of the GPU; no PE has more CTAs. */
-enum perseus_status prs_gpu_moe_plan(const struct prs_gpu_moe_attr *attr, uint32_t processors,
+enum perseus_status prs_gpu_moe_plan(const struct perseus_moe_cuda_attr *attr, uint32_t processors,
                                      const struct prs_log *log, struct prs_gpu_moe_plan *out);
 
 #endif

@@ -58,7 +58,7 @@ PRS_MEMBER bool prs_moe_await_ctas(const prs_moe_half &half, prs_gpu_moe_word wh
     }
 }
 
-PRS_MEMBER void prs_moe_count(const prs_moe_half &half, const prs_gpu_moe_input &input,
+PRS_MEMBER void prs_moe_count(const prs_moe_half &half, const perseus_moe_cuda_input &input,
                               const prs_moe_share &share, prs_moe_routing &routing)
 {
     const prs_gpu_moe_layer &layer = half.layer;
@@ -185,7 +185,7 @@ PRS_MEMBER void prs_moe_locate(const prs_moe_half &half, prs_moe_routing &routin
 }
 
 /* Choices in the order in which they are sent: by expert. */
-PRS_MEMBER void prs_moe_sort(const prs_moe_half &half, const prs_gpu_moe_input &input,
+PRS_MEMBER void prs_moe_sort(const prs_moe_half &half, const perseus_moe_cuda_input &input,
                              const prs_moe_share &share, const prs_moe_routing &routing)
 {
     const prs_gpu_moe_layer &layer = half.layer;

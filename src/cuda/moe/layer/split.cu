@@ -76,7 +76,8 @@ __device__ void for_slices(const prs_gpu_moe_layer &layer, uint32_t blocks, Hand
 
 __global__ void __launch_bounds__(PRS_GPU_MOE_THREADS, 1)
     dispatch(const __grid_constant__ prs_gpu_moe_layer layer,
-             const __grid_constant__ prs_gpu_moe_input input, __nv_bfloat16 *rows, uint32_t *counts)
+             const __grid_constant__ perseus_moe_cuda_input input, __nv_bfloat16 *rows,
+             uint32_t *counts)
 {
     __shared__ prs_moe_cta cta;
     __shared__ prs_moe_routing routing;
@@ -117,7 +118,7 @@ __global__ void __launch_bounds__(PRS_GPU_MOE_THREADS, 1)
 
 __global__ void __launch_bounds__(PRS_GPU_MOE_THREADS, 1)
     combine(const __grid_constant__ prs_gpu_moe_layer layer,
-            const __grid_constant__ prs_gpu_moe_input input, const __nv_bfloat16 *rows)
+            const __grid_constant__ perseus_moe_cuda_input input, const __nv_bfloat16 *rows)
 {
     __shared__ uint32_t blocks;
     const prs_moe_half half(layer, *(volatile uint32_t *)layer.forward);
@@ -145,8 +146,8 @@ __global__ void __launch_bounds__(PRS_GPU_MOE_THREADS, 1)
 } // namespace
 
 int prs_gpu_moe_launch_dispatch(const struct prs_gpu_moe_layer *layer,
-                                const struct prs_gpu_moe_input *input, void *rows, uint32_t *counts,
-                                void *stream)
+                                const struct perseus_moe_cuda_input *input, void *rows,
+                                uint32_t *counts, void *stream)
 {
     dispatch<<<layer->ctas, PRS_GPU_MOE_THREADS, 0, (cudaStream_t)stream>>>(
         *layer, *input, (__nv_bfloat16 *)rows, counts);
@@ -154,7 +155,7 @@ int prs_gpu_moe_launch_dispatch(const struct prs_gpu_moe_layer *layer,
 }
 
 int prs_gpu_moe_launch_combine(const struct prs_gpu_moe_layer *layer,
-                               const struct prs_gpu_moe_input *input, const void *rows,
+                               const struct perseus_moe_cuda_input *input, const void *rows,
                                void *stream)
 {
     combine<<<layer->ctas, PRS_GPU_MOE_THREADS, 0, (cudaStream_t)stream>>>(
