@@ -69,11 +69,23 @@ static void test_forcing_what_is_not_granted_is_refused_with_the_reason(void **s
     assert_int_equal(resolve(PERSEUS_ORDERING_FIFO, &caps).status, PERSEUS_OK);
 }
 
+static void test_the_reason_says_what_becomes_of_lanes(void **state)
+{
+    (void)state;
+    struct prs_caps caps = everything;
+    assert_null(strstr(resolve(PERSEUS_ORDERING_COUNTED, &caps).why, "lanes"));
+    caps.lanes_useful = 4;
+    assert_non_null(
+        strstr(resolve(PERSEUS_ORDERING_COUNTED, &caps).why, "puts take 4 lanes in turn"));
+    assert_non_null(strstr(resolve(PERSEUS_ORDERING_AUTO, &caps).why, "one of 4 lanes"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_auto_takes_the_cheapest_that_is_granted),
         cmocka_unit_test(test_forcing_what_is_not_granted_is_refused_with_the_reason),
+        cmocka_unit_test(test_the_reason_says_what_becomes_of_lanes),
     };
     return cmocka_run_group_tests_name("choice of mode", tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@ export PERSEUS_FABRIC=verbs PERSEUS_IB_HCA=rxe_left,rxe_right PERSEUS_IB_QPS="$Q
 export PERSEUS_PROXY_SPIN=20 PERSEUS_PROXY_YIELD=5
 export FI_PROVIDER=tcp # perseus info asks libfabric's providers, too, and its verbs 1.17 does not answer on Soft-RoCE
 "$PERSEUS" info --fabric verbs
-"$PERSEUS" bench put-signal --fabric verbs --transfers 16 --bytes 4K --peers 1 --repeat 1 --protocols coupled,decoupled
+"$PERSEUS" bench put-signal --fabric verbs --qps "$QPS" --transfers 16 --bytes 4K --peers 1 --repeat 1 --protocols coupled,decoupled
 small="--nodes 2 --pes-per-node 1 --hidden 64 --intermediate 32 --experts 8 --top-k 2 --tokens 4 --iterations 1 --repeat 1"
 "$PERSEUS" moe --fabric verbs $small
 PERSEUS_IB_ATOMICS=0 "$PERSEUS" moe --fabric verbs $small

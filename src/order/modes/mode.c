@@ -47,8 +47,8 @@ static enum perseus_status verdict(bool ok, char *why, size_t why_bytes, const c
     return ok ? PERSEUS_OK : PERSEUS_NOT_SUPPORTED;
 }
 
-enum perseus_status prs_ordering_check(enum perseus_ordering mode, const struct prs_caps *caps,
-                                       char *why, size_t why_bytes)
+static enum perseus_status check(enum perseus_ordering mode, const struct prs_caps *caps, char *why,
+                                 size_t why_bytes)
 {
     bool delivered = caps->completion == PRS_COMPLETION_DELIVERED;
     switch (mode) {
@@ -78,6 +78,26 @@ enum perseus_status prs_ordering_check(enum perseus_ordering mode, const struct 
         break;
     }
     return verdict(false, why, why_bytes, "", "not a mode of its own", "");
+}
+
+/* What becomes of several lanes. */
+static void add_lanes(enum perseus_ordering mode, uint32_t lanes, char *why, size_t why_bytes)
+{
+    size_t length = strlen(why);
+    snprintf(why + length, why_bytes - length,
+             modes[mode]->stripes ? "; puts take %u lanes in turn"
+                                  : "; all to one PE takes one of %u lanes",
+             lanes);
+}
+
+enum perseus_status prs_ordering_check(enum perseus_ordering mode, const struct prs_caps *caps,
+                                       char *why, size_t why_bytes)
+{
+    enum perseus_status status = check(mode, caps, why, why_bytes);
+    if (status == PERSEUS_OK && caps->lanes_useful > 1) {
+        add_lanes(mode, caps->lanes_useful, why, why_bytes);
+    }
+    return status;
 }
 
 /* ---- the automatic choice ---- */

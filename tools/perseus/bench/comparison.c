@@ -20,8 +20,11 @@ struct prs_bench_summary prs_comparison_summary(const struct prs_comparison *com
 void prs_comparison_print_place(const struct prs_comparison *comparison)
 {
     const struct prs_bench_setup *setup = &comparison->setup;
-    printf("fabric %s, provider %s%s%s, %u nodes x %u PE%s", comparison->modes.fabric,
-           comparison->modes.provider, setup->link != NULL ? ", link " : "",
+    printf("fabric %s, provider %s", comparison->modes.fabric, comparison->modes.provider);
+    if (comparison->modes.lanes > 1) {
+        printf(", %u lanes to each PE", comparison->modes.lanes);
+    }
+    printf("%s%s, %u nodes x %u PE%s", setup->link != NULL ? ", link " : "",
            setup->link != NULL ? setup->link : "", setup->nodes, setup->pes_per_node,
            setup->pes_per_node == 1 ? "" : "s");
 }

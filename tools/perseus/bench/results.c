@@ -259,6 +259,7 @@ void prs_bench_job_json(const struct prs_bench_setup *setup, const struct prs_be
     const char *ceiling = perseus_ordering_name(modes->mode[modes->reference].ordering);
     json_object_set_new(document, "fabric", json_string(modes->fabric));
     json_object_set_new(document, "provider", json_string(modes->provider));
+    json_object_set_new(document, "lanes", json_integer(modes->lanes > 1 ? modes->lanes : 1));
     json_object_set_new(document, "link",
                         setup->link != NULL ? json_string(setup->link) : json_null());
     json_object_set_new(document, "nodes", json_integer(setup->nodes));

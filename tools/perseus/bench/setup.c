@@ -112,6 +112,8 @@ void prs_bench_setup_options(struct prs_bench_setup *setup, struct prs_option *o
         {"link", "MODEL",
          "delay every operation as a link would:\nlatency=5us,bandwidth=25G,jitter=1us",
          prs_parse_text, &setup->link},
+        {"qps", "N", "queue pairs to each peer (fabric verbs; 1 to 8)", prs_parse_text,
+         &setup->qps},
         {"protocols", "LIST",
          "coupled, decoupled, collective; the ceilings put-only\nand put-only+signals always run",
          parse_protocols, setup->protocols},
@@ -161,6 +163,9 @@ bool prs_bench_modes_find(struct prs_bench_setup *setup, struct prs_bench_modes 
     if (setup->link != NULL) {
         setenv(prs_env_row(PRS_ENV_LINK)->name, setup->link, 1);
     }
+    if (setup->qps != NULL) {
+        setenv(prs_env_row(PRS_ENV_IB_QPS)->name, setup->qps, 1);
+    }
     if (prs_probe_fabric(setup->fabric, setup->provider, &probe) != PERSEUS_OK) {
         return false;
     }
@@ -168,7 +173,7 @@ bool prs_bench_modes_find(struct prs_bench_setup *setup, struct prs_bench_modes 
         fprintf(stderr, "perseus: %s; perseus info lists what is here\n", probe.error);
         return false;
     }
-    *out = (struct prs_bench_modes){.n = 0};
+    *out = (struct prs_bench_modes){.lanes = probe.caps.lanes_useful};
     setup->fabric = setup->fabric != NULL ? setup->fabric : prs_env_text(PRS_ENV_FABRIC);
     snprintf(out->fabric, sizeof out->fabric, "%s", setup->fabric);
     snprintf(out->provider, sizeof out->provider, "%s", probe.caps.provider);

@@ -11,7 +11,7 @@
 
 struct prs_bench_setup {
     struct prs_output json;
-    const char *fabric, *provider, *link; /* NULL: not asked for */
+    const char *fabric, *provider, *link, *qps; /* NULL: not asked for */
     uint64_t seed;
     uint32_t nodes, pes_per_node; /* nodes 0: as many as needed */
     uint32_t repeat;              /* turns of every mode */
@@ -23,7 +23,7 @@ struct prs_bench_setup {
     bool has_vector, has_plain;             /* decoupled signals: as a vector, one by one */
 };
 
-#define PRS_BENCH_SETUP_OPTIONS 15
+#define PRS_BENCH_SETUP_OPTIONS 16
 void prs_bench_setup_init(struct prs_bench_setup *setup);
 /* The rows of the option table that fill *setup. */
 void prs_bench_setup_options(struct prs_bench_setup *setup, struct prs_option *out);
@@ -36,6 +36,7 @@ struct prs_bench_mode {
 
 struct prs_bench_modes {
     char fabric[32], provider[64];
+    uint32_t lanes; /* to each peer */
     uint32_t n;
     struct prs_bench_mode mode[PERSEUS_ORDERING_COUNT];
     uint32_t reference; /* whose put-only is the ceiling: what auto picks, if it is among them */
