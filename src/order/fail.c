@@ -4,6 +4,7 @@
 
 #define LOOKS_A_STEP     8u
 #define LOOKS_TO_GIVE_UP 16u
+#define PROBE_NS         UINT64_C(20000000)
 
 enum perseus_status prs_order_peer_check(const struct prs_order_peer *peer)
 {
@@ -106,7 +107,8 @@ static void append_watched(struct prs_orderer *orderer, struct prs_order_peer *p
 
 void prs_order_peer_watch(struct prs_orderer *orderer, struct prs_order_peer *peer)
 {
-    if (peer->watch_listed || orderer->config.timeout_ns == 0) {
+    bool never = orderer->config.timeout_ns == UINT64_MAX && !orderer->caps.completes_early;
+    if (peer->watch_listed || never) {
         return;
     }
     if (orderer->watched.first == NULL) {
@@ -155,10 +157,30 @@ static void give_up(struct prs_orderer *orderer, struct prs_order_peer *peer)
     }
 }
 
+/* Of what completed early no error will tell. So whoever owes something and has been silent for a
+ * while is sent what asks for its delivery: its error ends the peer, long before the deadline. */
+static void probe_silent(struct prs_orderer *orderer)
+{
+    struct prs_order_peer *peer = orderer->watched.first;
+    for (uint32_t i = 0; i < LOOKS_A_STEP && peer != NULL; i++) {
+        struct prs_order_peer *next = peer->watch_next;
+        bool silent = peer->moved_ns <= peer->watched_ns &&
+                      orderer->now_ns - peer->watched_ns >= PROBE_NS && owes(orderer, peer);
+        if (silent && peer->status == PERSEUS_OK && peer->control != NULL &&
+            peer->flush_sequence == 0) {
+            prs_order_flush_peer(orderer, peer);
+        }
+        peer = next;
+    }
+}
+
 bool prs_order_watch(struct prs_orderer *orderer)
 {
     struct prs_peer_list *watched = &orderer->watched;
     bool did = false;
+    if (orderer->caps.completes_early) {
+        probe_silent(orderer);
+    }
     for (uint32_t i = 0; i < LOOKS_A_STEP && watched->first != NULL; i++) {
         struct prs_order_peer *peer = watched->first;
         bool late = orderer->now_ns - peer->watched_ns >= orderer->config.timeout_ns;

@@ -8,9 +8,9 @@
  * put, whose immediate says how far it is, and which carries the old value of a fetch.
  *
  * No cycle of waiting: an answer needs its sender's own 16 bytes, no operation, slot or token of
- * the pools, and room in the fabric, which polling frees. One answer per pair is on its way; what
- * happens meanwhile goes into the next. So whoever waits for an answer waits for a PE that polls,
- * never for one that waits for an answer itself.
+ * the pools, and room in the fabric, which polling frees. Where puts keep no order one answer per
+ * pair is on its way; what happens meanwhile goes into the next. So whoever waits for an answer
+ * waits for a PE that polls, never for one that waits for an answer itself.
  */
 #ifndef PRS_ORDER_MAIL_H
 #define PRS_ORDER_MAIL_H

@@ -289,6 +289,8 @@ static enum perseus_status post_answer(struct prs_orderer *orderer, struct prs_m
         op.local_offset = place;
     }
     op.flags |= orderer->caps.batching ? PRS_OP_MORE : 0;
+    bool in_order = (orderer->caps.order & PRS_ORDER_PUT_PUT) != 0; /* the next may be behind it */
+    op.flags |= orderer->caps.completes_early && in_order ? PRS_OP_EARLY : 0;
     return orderer->ops->post(orderer->config.endpoint, &op);
 }
 

@@ -115,6 +115,7 @@ enum perseus_status prs_orderer_create_with_mode(const struct prs_orderer_config
         return prs_fail(config->log, PERSEUS_OUT_OF_MEMORY, "no memory for the ordering engine");
     }
     orderer->config = *config;
+    orderer->config.timeout_ns = config->timeout_ns == 0 ? UINT64_MAX : config->timeout_ns;
     orderer->mode = mode;
     orderer->caps = config->endpoint->fabric->caps;
     orderer->ops = config->endpoint->ops;

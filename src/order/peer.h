@@ -63,7 +63,6 @@ struct prs_order_peer {
     uint64_t flagged_after; /* nic-fence: a flag already covers this */
     uint32_t native_atomics_open;
     uint32_t parked_first, parked_last, parked_count;
-    uint32_t asked; /* puts on their way that ask for their delivery */
     uint32_t unproven_first, unproven_last, unproven_count; /* through prs_pending.next */
     uint64_t posts;                                         /* so far */
     uint64_t flush_sequence;                                /* of the flush on its way; 0: none */
@@ -100,6 +99,8 @@ bool prs_order_watch(struct prs_orderer *orderer);
 /* prove.c */
 bool prs_order_may_be_early(const struct prs_orderer *orderer, const struct prs_order_peer *peer,
                             const struct prs_pending *pending);
+/* Sends a flush, unless the fabric is full. None may be on its way. */
+void prs_order_flush_peer(struct prs_orderer *orderer, struct prs_order_peer *peer);
 /* It was posted so, and no answer will come for it. */
 void prs_order_unproven(struct prs_orderer *orderer, struct prs_pending *pending);
 /* The put of this sequence is delivered: so are those before it, where puts keep order. */

@@ -37,7 +37,6 @@ static void remember(struct prs_orderer *orderer, struct prs_order_peer *peer,
     pending->waits = PRS_WAIT_LOCAL;
     pending->sequence = ++peer->posts;
     pending->asked = op->kind == PRS_OP_PUT && (op->flags & PRS_OP_EARLY) == 0;
-    peer->asked += pending->asked;
     if (pending->form == PRS_FORM_DIRECT && (op->flags & PRS_OP_EARLY) != 0) {
         prs_order_unproven(orderer, pending);
     }

@@ -45,7 +45,6 @@ static void on_completion(struct prs_orderer *orderer, const struct prs_event *e
     uint64_t sequence = pending->sequence;
     bool asked = pending->asked;
     peer->moved_ns = orderer->now_ns;
-    peer->asked -= asked;
     prs_pending_clear(orderer, pending, PRS_WAIT_LOCAL, event->status);
     if (event->status != PERSEUS_OK) {
         prs_order_peer_fail(orderer, peer, event->status);

@@ -2,25 +2,28 @@
 /*
  * prove.c: deliveries that are not asked for one by one.
  *
- * Where a fabric's puts may complete early, the delivery of each costs a message back. So a put
- * asks for its delivery only while no other on its way to the same peer does: about once per round
- * trip. The others complete when their sources are reusable.
+ * Where a fabric's puts may complete early, the delivery of each costs a message back. So no put
+ * asks for it but one that a thread waits for: the others complete when their sources are reusable.
  *
  * For records that is enough: their answers say more. Other puts complete early only where the lane
  * keeps puts in order (fifo); they stay open, unproven, until a put posted behind them is known to
- * be delivered: one that asked, an answered record, or the flush that is sent when a quiet or a
- * parked operation waits, when there are many, or when there is nothing else to do. A flush is a
- * put of 8 bytes that nobody reads; like an answer it needs nothing of the pools.
+ * be delivered: one that asked, an answered record, or a flush, a put of 8 bytes that nobody reads;
+ * like an answer it needs nothing of the pools. While a record behind them waits for its answer
+ * that is proof enough to come. Else a flush is sent when a quiet or a parked operation waits, when
+ * there are many, or when there is nothing else to do.
+ *
+ * What completed early does not tell that its connection broke. So a peer that owes something and
+ * is silent is sent a flush, too (fail.c).
  */
 #include "order/engine.h"
 
 #define LOOKS_A_STEP 16u
-#define MANY         32u /* unproven puts that are worth a flush of their own */
+#define MANY         128u /* unproven puts that are worth a flush of their own */
 
 bool prs_order_may_be_early(const struct prs_orderer *orderer, const struct prs_order_peer *peer,
                             const struct prs_pending *pending)
 {
-    if (!orderer->caps.completes_early || pending->op.kind != PRS_OP_PUT || peer->asked == 0) {
+    if (!orderer->caps.completes_early || pending->op.kind != PRS_OP_PUT) {
         return false;
     }
     bool provable = orderer->mode->ordered && peer->control != NULL && pending->token == PRS_NONE;
@@ -86,8 +89,7 @@ void prs_order_flushed(struct prs_orderer *orderer, struct prs_order_peer *peer)
     prs_order_prove(orderer, peer, sequence);
 }
 
-/* False: the fabric is full. */
-static bool flush(struct prs_orderer *orderer, struct prs_order_peer *peer)
+void prs_order_flush_peer(struct prs_orderer *orderer, struct prs_order_peer *peer)
 {
     static const uint64_t nothing;
     struct prs_op op = {.kind = PRS_OP_PUT,
@@ -111,7 +113,14 @@ static bool flush(struct prs_orderer *orderer, struct prs_order_peer *peer)
     } else if (status != PERSEUS_AGAIN) {
         prs_order_peer_fail(orderer, peer, status);
     }
-    return status != PERSEUS_AGAIN;
+}
+
+/* A record that was posted behind all of them is not answered yet: its answer proves them. */
+static bool is_answer_coming(const struct prs_orderer *orderer, const struct prs_order_peer *peer)
+{
+    const struct prs_pending *pendings = orderer->pools.pendings;
+    return peer->mail_out.first_open != PRS_NONE &&
+           pendings[peer->mail_out.last_open].sequence > pendings[peer->unproven_last].sequence;
 }
 
 /* Whether it is to be looked at again. */
@@ -122,12 +131,11 @@ static bool look(struct prs_orderer *orderer, struct prs_order_peer *peer, bool 
     }
     bool due = idle || orderer->quiets_count > 0 || orderer->stall.active ||
                peer->parked_count > 0 || peer->unproven_count >= MANY;
-    /* One that asks is on its way behind them already, or one flush: what that does not prove, the
-     * next look will. */
-    if (!due || peer->flush_sequence != 0) {
+    /* What a flush on its way does not prove, the next look will. */
+    if (!due || peer->flush_sequence != 0 || is_answer_coming(orderer, peer)) {
         return true;
     }
-    flush(orderer, peer);
+    prs_order_flush_peer(orderer, peer);
     return true;
 }
 

@@ -44,6 +44,7 @@ static const struct {
     {MUTANT_READ_TWICE, MAILBOX, "test_a_record_is_applied_as_it_was_checked"},
     {MUTANT_UNTAGGED, STRANGER, "loopback"},
     {MUTANT_UNPROVEN, PROVE, "test_a_quiet_waits_for_a_flush"},
+    {MUTANT_OVERPROVEN, PROVE, "test_an_answer_proves_what_is_in_front_of_it"},
     {MUTANT_EAGER_RIDING, ORDERING, "test_counted"},
     {MUTANT_FORGOTTEN, MODES,
      "test_nic_fence_flags_behind_a_quiet_where_completed_is_only_transmitted"},

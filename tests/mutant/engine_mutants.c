@@ -169,6 +169,17 @@ void __wrap_prs_order_unproven(struct prs_orderer *orderer, struct prs_pending *
     }
 }
 
+void __real_prs_order_prove(struct prs_orderer *orderer, struct prs_order_peer *peer,
+                            uint64_t sequence);
+void __wrap_prs_order_prove(struct prs_orderer *orderer, struct prs_order_peer *peer,
+                            uint64_t sequence);
+
+void __wrap_prs_order_prove(struct prs_orderer *orderer, struct prs_order_peer *peer,
+                            uint64_t sequence)
+{
+    __real_prs_order_prove(orderer, peer, is_in_force(MUTANT_OVERPROVEN) ? UINT64_MAX : sequence);
+}
+
 bool __real_prs_operation_rides(const struct prs_orderer *orderer,
                                 const struct prs_order_peer *peer,
                                 const struct prs_request *request);

@@ -17,6 +17,7 @@
 #define MUTANT_READ_TWICE     "records are read again after the check"
 #define MUTANT_UNTAGGED       "tags of immediates are not looked at"
 #define MUTANT_UNPROVEN       "what completed early counts as delivered"
+#define MUTANT_OVERPROVEN     "an answer proves what is behind it"
 #define MUTANT_EAGER_RIDING   "riding signals are applied as they arrive"
 #define MUTANT_FORGOTTEN      "a quiet makes a fence forget"
 #define MUTANT_MISALIGNED     "any offset rides"

@@ -458,6 +458,23 @@ static void test_riding_counts_from_the_base(void **state)
     assert_false(prs_riding_fits(&base, 1, UINT64_MAX));
 }
 
+/* Nobody waits for the delivery of an answer: its 16 bytes are free when it has left. */
+static void test_answers_do_not_ask_for_their_delivery(void **state)
+{
+    (void)state;
+    for (int early = 0; early < 2; early++) {
+        struct bench bench;
+        bench_init_sized(&bench, PERSEUS_ORDERING_FIFO,
+                         &(struct bench_sizes){.completes_early = early});
+        arrive_record(&bench, 0, 0, 7);
+        bench_progress(&bench);
+        assert_int_equal(bench_posts(&bench), 1);
+        assert_int_equal(bench_decode(&bench, 0).kind, PRS_IMMEDIATE_ANSWER);
+        assert_int_equal((bench_post(&bench, 0)->flags & PRS_OP_EARLY) != 0, early);
+        bench_finish(&bench);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -479,6 +496,7 @@ int main(void)
         cmocka_unit_test(test_codec_round_trips),
         cmocka_unit_test(test_a_tag_covers_everything),
         cmocka_unit_test(test_riding_counts_from_the_base),
+        cmocka_unit_test(test_answers_do_not_ask_for_their_delivery),
     };
     return cmocka_run_group_tests_name("mailboxes", tests, NULL, NULL);
 }

@@ -8,7 +8,8 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#define ALL PRS_ORDER_ALL_PEERS
+#define ALL         PRS_ORDER_ALL_PEERS
+#define DEADLINE_NS UINT64_C(30000000000)
 
 static void open_bench(struct bench *bench, enum perseus_ordering ordering,
                        struct prs_order_pools pools)
@@ -28,20 +29,19 @@ static void complete(struct bench *bench, uint32_t index, enum perseus_status st
     bench_progress(bench);
 }
 
-static void test_one_put_of_a_peer_asks_at_a_time(void **state)
+static void test_only_a_put_that_is_waited_for_asks(void **state)
 {
     (void)state;
     struct bench bench;
     open_bench(&bench, PERSEUS_ORDERING_FIFO, (struct prs_order_pools){0});
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(bench_put(&bench, 1), PERSEUS_OK);
-    }
-    assert_int_equal(bench_put(&bench, 2), PERSEUS_OK);
-    assert_false(is_early(&bench, 0));
-    assert_true(is_early(&bench, 1) && is_early(&bench, 2));
-    assert_false(is_early(&bench, 3)); /* another peer's */
+    assert_int_equal(bench_put(&bench, 1), PERSEUS_OK);
     assert_int_equal(bench_put_token(&bench, 1, 1), PERSEUS_OK);
-    assert_false(is_early(&bench, 4)); /* somebody waits for it */
+    assert_int_equal(bench_add(&bench, 1, 1), PERSEUS_OK);
+    assert_int_equal(bench_put(&bench, 2), PERSEUS_OK);
+    assert_true(is_early(&bench, 0));
+    assert_false(is_early(&bench, 1));
+    assert_true(is_early(&bench, 2)); /* its answer says more */
+    assert_true(is_early(&bench, 3));
     bench_finish(&bench);
 }
 
@@ -54,7 +54,7 @@ static void test_a_quiet_waits_for_a_flush(void **state)
     assert_int_equal(bench_put(&bench, 1), PERSEUS_OK);
     assert_int_equal(prs_orderer_quiet(bench.orderer, ALL, 1), PERSEUS_OK);
     complete(&bench, 1, PERSEUS_OK); /* its source is reusable, no more */
-    complete(&bench, 0, PERSEUS_OK); /* delivered, but posted before it */
+    complete(&bench, 0, PERSEUS_OK);
     assert_false(bench.done[1]);
     assert_int_equal(bench_posts(&bench), 3);
     assert_int_equal(bench_post(&bench, 2)->bytes, 8);
@@ -83,6 +83,57 @@ static void test_a_later_delivery_proves_the_earlier(void **state)
     bench_finish(&bench);
 }
 
+/* While a record behind them waits for its answer nothing else is sent; and it proves what is in
+ * front of it, no more. */
+static void test_an_answer_proves_what_is_in_front_of_it(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, PERSEUS_ORDERING_FIFO, (struct prs_order_pools){0});
+    assert_int_equal(bench_put(&bench, 1), PERSEUS_OK);
+    assert_int_equal(bench_add(&bench, 1, 1), PERSEUS_OK);
+    assert_int_equal(prs_orderer_quiet(bench.orderer, 1, 1), PERSEUS_OK);
+    fake_complete_all(bench.fake);
+    bench_progress(&bench);
+    bench_progress(&bench);
+    assert_int_equal(bench_posts(&bench), 2); /* no flush */
+    assert_int_equal(bench_put(&bench, 1), PERSEUS_OK);
+    assert_int_equal(prs_orderer_quiet(bench.orderer, 1, 2), PERSEUS_OK);
+    fake_complete_all(bench.fake);
+    bench_acknowledge(&bench, 1, 1);
+    bench_progress(&bench);
+    assert_true(bench.done[1]);
+    assert_false(bench.done[2]);
+    assert_int_equal(bench_posts(&bench), 4); /* a flush for the put behind it */
+    complete(&bench, 3, PERSEUS_OK);
+    assert_true(bench.done[2]);
+    bench_finish(&bench);
+}
+
+/* What completed early has no error of its own: silence makes the engine ask. */
+static void test_a_broken_connection_is_found_long_before_the_deadline(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init_sized(&bench, PERSEUS_ORDERING_FIFO,
+                     &(struct bench_sizes){.completes_early = true, .timeout_ns = DEADLINE_NS});
+    assert_int_equal(bench_put(&bench, 1), PERSEUS_OK);
+    assert_int_equal(bench_add(&bench, 1, 1), PERSEUS_OK);
+    fake_complete_all(bench.fake);
+    bench_progress(&bench);
+    assert_int_equal(prs_orderer_quiet(bench.orderer, 1, 1), PERSEUS_OK);
+    bench.fake->now_ns += DEADLINE_NS / 100;
+    bench_progress(&bench);
+    bench_progress(&bench); /* once: it is on its way */
+    assert_int_equal(bench_posts(&bench), 3);
+    assert_false(is_early(&bench, 2));
+    complete(&bench, 2, PERSEUS_PEER_LOST);
+    bench_progress(&bench);
+    assert_true(bench.done[1]);
+    assert_int_equal(bench.status[1], PERSEUS_PEER_LOST);
+    bench_finish(&bench);
+}
+
 static void test_nothing_else_to_do_flushes(void **state)
 {
     (void)state;
@@ -107,11 +158,10 @@ static void test_without_order_only_records_are_early(void **state)
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         struct bench bench;
         open_bench(&bench, modes[i], (struct prs_order_pools){0});
-        assert_int_equal(bench_put(&bench, 1), PERSEUS_OK);
-        assert_int_equal(bench_put(&bench, 1), PERSEUS_OK);
-        assert_false(is_early(&bench, 1));
         assert_int_equal(bench_add(&bench, 1, 1), PERSEUS_OK); /* its answer says more */
-        assert_true(is_early(&bench, 2));
+        assert_int_equal(bench_put(&bench, 1), PERSEUS_OK);
+        assert_true(is_early(&bench, 0));
+        assert_false(is_early(&bench, 1));
         bench_finish(&bench);
     }
 }
@@ -155,9 +205,11 @@ static void test_a_flush_needs_nothing_of_the_pools(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_put_of_a_peer_asks_at_a_time),
+        cmocka_unit_test(test_only_a_put_that_is_waited_for_asks),
         cmocka_unit_test(test_a_quiet_waits_for_a_flush),
         cmocka_unit_test(test_a_later_delivery_proves_the_earlier),
+        cmocka_unit_test(test_an_answer_proves_what_is_in_front_of_it),
+        cmocka_unit_test(test_a_broken_connection_is_found_long_before_the_deadline),
         cmocka_unit_test(test_nothing_else_to_do_flushes),
         cmocka_unit_test(test_without_order_only_records_are_early),
         cmocka_unit_test(test_a_loss_ends_what_was_not_proven),
