@@ -13,6 +13,7 @@
  *   verdict.c  the sentences below it
  *   json.c     --json
  *   trace.c    --trace
+ *   gpu.c      --device cuda, in place of measure.c and pe.c
  *
  * The ordering mode is fixed when a PE starts, so each turn is a job of PEs of its own. Within one,
  * the protocols take turns forward by forward on one layer. Sizes (--nodes, --tokens) take turns
@@ -80,6 +81,8 @@ struct prs_moe_setup {
     enum perseus_ordering ordering; /* AUTO: the fabric's best */
     uint32_t timeout_ms;
     bool skips_verify, is_plan, has_details;
+    bool is_gpu;   /* --device cuda */
+    uint32_t gpus; /* that PEs are spread over */
 };
 
 static inline uint32_t prs_moe_setup_pes(const struct prs_moe_setup *setup)
@@ -216,10 +219,12 @@ struct prs_moe_results {
     uint32_t n_variants;
     struct prs_moe_variant variants[PRS_MOE_VARIANTS_MAX];
     struct prs_moe_result result[PRS_MOE_VARIANTS_MAX];
-    double loop_ratio; /* expert time to that of a plain loop in the same iteration, median */
-    double peak_bytes; /* resident, of the largest PE */
-    double error_max;  /* allowed */
-    bool is_right;     /* all of them */
+    double loop_ratio;   /* expert time to that of a plain loop in the same iteration, median */
+    double peak_bytes;   /* resident, of the largest PE */
+    double error_max;    /* allowed */
+    bool is_right;       /* all of them */
+    bool is_verified;    /* there is something to compare with */
+    uint32_t processors; /* of a GPU, that a PE has */
 };
 
 /* NaN for a ceiling. */

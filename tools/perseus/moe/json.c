@@ -44,12 +44,14 @@ static json_t *variant_json(const struct prs_moe_point *point, uint32_t number)
         {"relative_error", result->error},
         {"tokens_per_s", prs_moe_tokens_per_s(&point->setup, result)},
     };
-    bool is_decoupled = variant->number == PERSEUS_MOE_DECOUPLED;
+    bool has_protocol = variant->protocol != NULL; /* not on a GPU */
+    bool is_decoupled = has_protocol && variant->number == PERSEUS_MOE_DECOUPLED;
+    const enum perseus_ordering mode = variant->is_best ? results->best : PERSEUS_ORDERING_DRAIN;
     json_t *object =
-        json_pack("{s:s, s:s, s:b, s:o, s:b}", "protocol",
-                  perseus_moe_protocol_name(variant->number), "ordering",
-                  perseus_ordering_name(variant->is_best ? results->best : PERSEUS_ORDERING_DRAIN),
-                  "right", (int)result->is_right, "group_experts",
+        json_pack("{s:s, s:s?, s:s?, s:b, s:o, s:b}", "name", variant->name, "protocol",
+                  has_protocol ? perseus_moe_protocol_name(variant->number) : NULL, "ordering",
+                  has_protocol ? perseus_ordering_name(mode) : NULL, "right", (int)result->is_right,
+                  "group_experts",
                   is_decoupled ? group_json(point->setup.groups[variant->group]) : json_null(),
                   "answers_grouped", (int)variant->are_answers_grouped);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -111,6 +113,7 @@ bool prs_moe_write_json(const struct prs_moe_point *points, uint32_t n)
                         json_string(unit_name(config->combine_unit, PERSEUS_MOE_UNIT_TILE)));
     json_object_set_new(document, "fabric", json_string(points[0].results.fabric));
     json_object_set_new(document, "provider", json_string(points[0].results.provider));
+    json_object_set_new(document, "device", json_string(setup->is_gpu ? "cuda" : "cpu"));
     json_object_set_new(document, "link",
                         setup->link != NULL ? json_string(setup->link) : json_null());
     if (n == 1) {

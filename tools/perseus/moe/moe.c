@@ -15,6 +15,7 @@
 #include "model/models.h"
 #include "moe/plan.h"
 #include "job.h"
+#include "gpu.h"
 #include "kit/options.h"
 #include "kit/tool_log.h"
 
@@ -92,6 +93,12 @@ static const char *parse_ordering(const char *text, void *target) /* enum perseu
     return perseus_ordering_parse(text, target) == PERSEUS_OK
                ? NULL
                : "auto, drain, drain-peer, deferred, nic-fence, fifo or counted";
+}
+
+static const char *parse_device(const char *text, void *target) /* bool */
+{
+    *(bool *)target = strcmp(text, "cuda") == 0;
+    return *(bool *)target || strcmp(text, "cpu") == 0 ? NULL : "cpu or cuda";
 }
 
 static const char *parse_factor(const char *text, void *target) /* double */
@@ -306,13 +313,24 @@ static const char *check(const struct options *options)
         (setup->config.subscribers == 1 && setup->config.processors == 0)) {
         return "--subscribers must be 0 or 1, and a subscriber needs --processors 1 or more";
     }
+    for (uint32_t i = 0; i < options->nodes.n && setup->is_gpu; i++) {
+        struct prs_moe_setup at = *setup;
+        at.nodes = (uint32_t)options->nodes.values[i];
+        const char *mistake = prs_moe_gpu_mistake(&at);
+        if (mistake != NULL) {
+            return mistake;
+        }
+    }
+    if (setup->gpus != 1 && !setup->is_gpu) {
+        return "--gpus is for --device cuda";
+    }
     if (setup->trace.path != NULL && options->nodes.n * options->tokens.n > 1) {
         return "--trace shows one run: give one number of --nodes and of --tokens with it";
     }
     return NULL;
 }
 
-enum { N_INPUT_OPTIONS = 16, N_RUN_OPTIONS = 22, N_OPTIONS = N_INPUT_OPTIONS + N_RUN_OPTIONS };
+enum { N_INPUT_OPTIONS = 16, N_RUN_OPTIONS = 24, N_OPTIONS = N_INPUT_OPTIONS + N_RUN_OPTIONS };
 
 /* What is computed, on how many PEs. */
 static void fill_input_options(struct options *o, struct prs_option *out)
@@ -362,6 +380,10 @@ static void fill_run_options(struct options *o, struct prs_option *out)
     struct prs_moe_setup *setup = &o->setup;
     struct perseus_moe_config *config = &setup->config;
     const struct prs_option options[N_RUN_OPTIONS] = {
+        {"device", "NAME", "cpu, or cuda: the megakernel, PEs in one process (cpu)", parse_device,
+         &setup->is_gpu},
+        {"gpus", "N", "with --device cuda: GPUs that the PEs are spread over (1)", prs_parse_count,
+         &setup->gpus},
         {"capacity-factor", "F", "drop what an expert gets beyond F times its mean", parse_factor,
          &config->capacity_factor},
         {"tile", "N", "tokens of a tile (64)", prs_parse_count, &config->tile_tokens},
@@ -437,8 +459,12 @@ static bool plan(struct prs_moe_point *points, uint32_t n)
     bool is_planned = prs_output_check(outputs, 2);
     for (uint32_t i = 0; i < n && is_planned; i++) {
         struct prs_moe_point *point = &points[i];
-        is_planned = prs_moe_inputs_route(&point->inputs, &point->setup) &&
-                     prs_moe_need_find(&point->setup, &point->inputs, &point->need) &&
+        is_planned = prs_moe_inputs_route(&point->inputs, &point->setup);
+        if (point->setup.is_gpu) {
+            is_planned = is_planned && (point->setup.is_plan || prs_moe_gpu_find(&point->setup));
+            continue;
+        }
+        is_planned = is_planned && prs_moe_need_find(&point->setup, &point->inputs, &point->need) &&
                      (point->setup.is_plan || prs_moe_need_fits(&point->setup, &point->need));
     }
     return is_planned;
@@ -456,7 +482,8 @@ static bool measure(struct prs_moe_point *points, uint32_t n)
         is_filled = prs_moe_inputs_fill(&points[i].inputs, &points[i].setup,
                                         i > 0 ? &points[0].inputs : NULL, &progress);
     }
-    bool is_measured = is_filled && prs_moe_measure(points, n, &progress);
+    bool is_measured = is_filled && (setup->is_gpu ? prs_moe_gpu_measure(points, n, &progress)
+                                                   : prs_moe_measure(points, n, &progress));
     prs_progress_finish(&progress);
     return is_measured;
 }
@@ -466,7 +493,9 @@ static bool run(struct prs_moe_point *points, uint32_t n)
     bool is_well = plan(points, n);
     if (points[0].setup.is_plan) {
         for (uint32_t i = 0; i < n && is_well; i++) {
-            is_well = prs_moe_need_print(&points[i].setup, &points[i].need);
+            is_well = points[i].setup.is_gpu
+                          ? prs_moe_gpu_plan(&points[i].setup)
+                          : prs_moe_need_print(&points[i].setup, &points[i].need);
         }
         return is_well;
     }
@@ -515,6 +544,7 @@ int prs_tool_moe(int argc, char **argv)
                                         .trace = {.option = "--trace"},
                                         .iterations = 5,
                                         .repeat = 3,
+                                        .gpus = 1,
                                         .timeout_ms = 60000,
                                         .config = {.weight_dtype = PERSEUS_MOE_BF16,
                                                    .vector_signals = true,

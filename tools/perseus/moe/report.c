@@ -6,17 +6,35 @@
 #include "moe/job.h"
 #include "moe/verdict.h"
 
+static void print_shape(const struct prs_moe_setup *setup)
+{
+    const struct perseus_moe_config *config = &setup->config;
+    static const char *const types[] = {"f32", "bf16"};
+    printf("%s: hidden %u, intermediate %u, %u experts, top-%u, %u shared; weights %s, wire %s\n",
+           setup->shape_name, config->hidden, config->intermediate, config->experts, config->top_k,
+           config->shared_experts, types[config->weight_dtype], types[config->wire_dtype]);
+}
+
+static void print_gpu_head(const struct prs_moe_point *points, uint32_t n)
+{
+    const struct prs_moe_setup *setup = &points[0].setup;
+    const struct prs_moe_results *results = &points[0].results;
+    print_shape(setup);
+    if (n == 1) {
+        printf("%u PEs, %u tokens each, ", prs_moe_setup_pes(setup), setup->config.tokens_max);
+    }
+    printf("routing %s; %u x %s, %u multiprocessors a PE, %s\n\n", setup->routing, setup->gpus,
+           results->provider, results->processors, results->fabric);
+}
+
 static void print_head(const struct prs_moe_point *points, uint32_t n)
 {
     const struct prs_moe_setup *setup = &points[0].setup;
     const struct prs_moe_results *results = &points[0].results;
     const struct perseus_moe_config *config = &setup->config;
-    static const char *const types[] = {"f32", "bf16"};
     uint32_t threads = 1 + config->processors + config->subscribers;
     bool has_proxy = false;
-    printf("%s: hidden %u, intermediate %u, %u experts, top-%u, %u shared; weights %s, wire %s\n",
-           setup->shape_name, config->hidden, config->intermediate, config->experts, config->top_k,
-           config->shared_experts, types[config->weight_dtype], types[config->wire_dtype]);
+    print_shape(setup);
     for (uint32_t i = 0; i < n; i++) {
         has_proxy |= points[i].setup.nodes > 1;
     }
@@ -56,13 +74,15 @@ static void print_row(struct prs_table *table, const struct prs_moe_point *point
     const struct prs_moe_result *result = &results->result[variant];
     const struct prs_moe_result *vanilla = &results->result[0];
     prs_table_cell(table, "%s", results->variants[variant].name);
-    prs_table_cell(table, "%.2f", result->comm);
-    prs_table_cell(table, "%.2fx", vanilla->comm / result->comm);
-    cell(table, "%.2f", result->dispatch);
-    cell(table, "%.2f", result->expert);
-    cell(table, "%.2f", result->combine);
-    cell(table, "%.2f", result->exposed);
-    cell(table, "%.2f", result->total);
+    /* Times of GPUs are fractions of a millisecond. */
+    const char *time = point->setup.is_gpu ? "%.3f" : "%.2f";
+    cell(table, time, result->comm);
+    cell(table, "%.2fx", vanilla->comm / result->comm);
+    cell(table, time, result->dispatch);
+    cell(table, time, result->expert);
+    cell(table, time, result->combine);
+    cell(table, time, result->exposed);
+    cell(table, time, result->total);
     cell(table, "%.2fx", vanilla->total / result->total);
     cell(table, "%.0f", result->fences);
     cell(table, "%.0f", result->drains);
@@ -99,13 +119,25 @@ static bool print_table(const struct prs_moe_point *points, uint32_t n)
     }
     bool is_told = prs_table_print(table, stdout);
     prs_table_destroy(table);
+    return is_told;
+}
+
+static void print_legend(const struct prs_moe_setup *setup)
+{
+    const uint32_t forwards = setup->repeat * setup->iterations;
+    if (setup->is_gpu) {
+        printf("\nTimes in ms, medians of %u samples. comm: dispatch and combine around experts "
+               "that do nothing; expert: the\nproducts alone; exposed: what of the total they do "
+               "not cover; speed-up: against the first row. docs/gpu-moe.md.\n",
+               forwards);
+        return;
+    }
     printf(
         "\nTimes in ms, medians of %u forwards. comm: a forward whose experts do nothing; gain and "
         "speed-up: against\nthe first row; stall: a proxy standing still; fences and drains of "
         "all PEs. decoupled groups dispatch, as the paper\ndoes; both ways: answers too. ceiling: "
         "puts that nothing orders. docs/moe.md defines each.\n",
-        points[0].setup.repeat * points[0].setup.iterations);
-    return is_told;
+        forwards);
 }
 
 /* What a forward without products is made of. */
@@ -137,9 +169,11 @@ static bool print_details(const struct prs_moe_point *point)
 
 bool prs_moe_print(const struct prs_moe_point *points, uint32_t n)
 {
-    print_head(points, n);
+    const struct prs_moe_setup *setup = &points[0].setup;
+    (setup->is_gpu ? print_gpu_head : print_head)(points, n);
     bool is_told = print_table(points, n);
-    for (uint32_t i = 0; i < n; i++) {
+    print_legend(setup);
+    for (uint32_t i = 0; i < n && !setup->is_gpu; i++) {
         const struct prs_moe_point *point = &points[i];
         printf("\n");
         if (n > 1) {
