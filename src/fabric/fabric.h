@@ -70,7 +70,7 @@
 enum prs_op_kind {
     PRS_OP_PUT,          /* local -> remote */
     PRS_OP_GET,          /* remote -> local */
-    PRS_OP_SIGNAL_SET,   /* one aligned 8-byte word := value, written whole */
+    PRS_OP_SIGNAL_SET,   /* one aligned 8-byte word := value, stored whole and once */
     PRS_OP_ATOMIC,       /* 8-byte word, `atomic` with value, no result */
     PRS_OP_ATOMIC_FETCH, /* the same, old value to (local, local_offset) */
     PRS_OP_KIND_COUNT
@@ -145,7 +145,7 @@ struct prs_caps {
     enum prs_completion completion;
     bool completion_per_operation;
     bool completes_early;      /* takes the flag EARLY, and saves something by it */
-    bool signals_tear;         /* before it has completed, a SIGNAL_SET may be seen half-written */
+    bool signals_tear;         /* a SIGNAL_SET may be seen half-written, or be stored twice */
     uint32_t immediate_bits;   /* 0, or 4..64, carried by puts */
     uint32_t atomics;          /* bit per enum perseus_atomic, non-fetching */
     uint32_t atomics_fetch;    /* bit per enum perseus_atomic, fetching */

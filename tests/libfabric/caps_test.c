@@ -179,6 +179,17 @@ static void byte_streams_tear(void **state)
     assert_false(caps_of(&grant).signals_tear);
 }
 
+/* Whose word has been taken must not find it there again: MoE's layer ended by it, on sockets. */
+static void copies_by_a_cpu_store_words_twice(void **state)
+{
+    (void)state;
+    struct grant grant = {"sockets", 0, ORDERED, FI_DELIVERY_COMPLETE,
+                          SIZE_MAX,  8, 0,       FI_PROGRESS_MANUAL};
+    assert_true(caps_of(&grant).signals_tear);
+    grant.provider = "shm";
+    assert_true(caps_of(&grant).signals_tear);
+}
+
 static void errors_become_statuses(void **state)
 {
     (void)state;
@@ -221,6 +232,7 @@ int main(void)
         cmocka_unit_test(order_of_one_side_only_is_none),
         cmocka_unit_test(write_order_alone_does_not_cover_atomics),
         cmocka_unit_test(byte_streams_tear),
+        cmocka_unit_test(copies_by_a_cpu_store_words_twice),
         cmocka_unit_test(errors_become_statuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

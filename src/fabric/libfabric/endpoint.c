@@ -119,6 +119,7 @@ enum perseus_status prs_lf_endpoint_open(struct prs_fabric *base, struct prs_end
                                         PRS_MEMORY_HOST, &endpoint->sink_mr);
     }
     if (status == PERSEUS_OK) {
+        prs_lf_listens(endpoint);
         pthread_mutex_lock(&fabric->lock);
         if (fabric->first == NULL) {
             status = prs_lf_regions_bind(fabric, endpoint);

@@ -49,7 +49,7 @@ static enum perseus_status fabric_fill(struct prs_lf_fabric *fabric,
         fabric->base.caps.scope = prs_lf_network_space();
     }
     fabric->traits = prs_lf_traits(fabric->base.caps.provider);
-    if (fabric->traits & PRS_LF_STALLS) {
+    if (fabric->traits & PRS_LF_PEEKS) {
         prs_log(config->log, PERSEUS_LOG_WARN,
                 "provider '%s' stands still now and then under steady traffic, and is never chosen "
                 "unless it is named: tcp does the same work many times as fast",

@@ -177,9 +177,13 @@ const char *prs_lf_op_name(uint8_t kind);
 /* Whether endpoints have something to sleep on; fills caps.wakes and its word. */
 void prs_lf_wake_find(struct prs_lf_fabric *fabric);
 int prs_lf_wait_fd(struct prs_endpoint *endpoint);
+enum perseus_status prs_lf_arm(struct prs_endpoint *endpoint, uint64_t *out_limit_ns);
+
+/* connections.c */
+/* The endpoint takes connections from now on. */
+void prs_lf_listens(struct prs_lf_endpoint *endpoint);
 /* There is a first connection to this peer. */
 void prs_lf_contacted(struct prs_lf_endpoint *endpoint, struct prs_lf_peer *peer);
-enum perseus_status prs_lf_arm(struct prs_endpoint *endpoint, uint64_t *out_limit_ns);
 
 /* poll.c */
 enum perseus_status prs_lf_poll(struct prs_endpoint *endpoint, struct prs_event *events, uint32_t n,

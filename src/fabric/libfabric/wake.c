@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wake.c: the wait object of the completion queue, for callers that sleep, and what else it leads
- * to. */
+/* wake.c: the wait object of the completion queue, for callers that sleep. */
 #include <stdio.h>
 
 #include <rdma/fi_errno.h>
 
 #include "fabric/libfabric/internal.h"
-#include "fabric/libfabric/provider/pacing.h"
 #include "fabric/libfabric/provider/traits.h"
 #include "fabric/libfabric/status.h"
 
@@ -53,21 +51,6 @@ int prs_lf_wait_fd(struct prs_endpoint *base)
 {
     int fd = -1;
     return fi_control(&prs_lf_endpoint_of(base)->cq->fid, FI_GETWAIT, &fd) == 0 ? fd : -1;
-}
-
-void prs_lf_contacted(struct prs_lf_endpoint *endpoint, struct prs_lf_peer *peer)
-{
-    peer->contacted = true;
-    bool is_here = peer->process >= 0; /* on this host */
-    if (!is_here || !endpoint->base.fabric->caps.wakes) {
-        return;
-    }
-    int lifted = prs_lf_pacing_lift(prs_lf_wait_fd(&endpoint->base));
-    if (lifted > 0) {
-        prs_log(prs_lf_log(endpoint), PERSEUS_LOG_DEBUG,
-                "%d connections within this host are no longer paced by the congestion control bbr",
-                lifted);
-    }
 }
 
 enum perseus_status prs_lf_arm(struct prs_endpoint *base, uint64_t *out_limit_ns)

@@ -42,9 +42,11 @@ enum prs_lf_trait {
     /* A message costs a system call and FI_MORE saves none; several segments of one are carried out
      * in their order. */
     PRS_LF_GATHERS = 4096,
-    /* Stands still for tens of milliseconds under steady traffic; no setting was found that
-     * helps. */
-    PRS_LF_STALLS = 8192
+    /* Waits for a whole header without taking what is there of it (window.h). */
+    PRS_LF_PEEKS = 8192,
+    /* A thread of the target copies with memcpy, whose eight bytes are two stores of the same word:
+     * the second one brings back what a waiter has seen and taken in between. */
+    PRS_LF_COPIES_WORDS = 16384
 };
 
 /* Bits of enum prs_lf_trait. */
