@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """perseus moe --device cuda: what it refuses, its plan, and on a GPU that results are right."""
+import json
+import os
 import shutil
+import tempfile
 import unittest
 
 from program import ProgramTest, run
@@ -46,6 +49,21 @@ class MoeGpuTest(ProgramTest):
         for variant in document["variants"]:
             self.assertTrue(variant["right"])
             self.assertLess(variant["relative_error"], 1e-2)
+
+    @unittest.skipUnless(HAS_GPU, "no GPU here")
+    def test_trace(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "trace.json")
+            self.ok("moe", "--device", "cuda", "--repeat", 1, "--iterations", 1, *ONE, "--trace", path)
+            with open(path, encoding="utf-8") as file:
+                events = json.load(file)["traceEvents"]
+        lanes = {e["args"]["name"] for e in events if e["name"] == "thread_name"}
+        self.assertGreater(len(lanes), 100)  # every multiprocessor
+        self.assertTrue(all(lane.startswith("SM ") for lane in lanes))
+        self.assertEqual({e["name"] for e in events if e["ph"] == "X"}, {"route", "send", "gate, up", "down", "combine"})
+        for event in events:
+            if event["ph"] == "X":
+                self.assertGreaterEqual(event["dur"], 0)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(PRS_GPU_MOE_THREADS, 1)
         }
     } else {
         prs_registers_more<232>();
-        prs_moe_multiply<N>(products, target, stages);
+        prs_moe_multiply<N>(products, target, stages, prs_moe_no_record());
     }
 }
 

@@ -228,9 +228,19 @@ PRS_MEMBER void prs_moe_store_second(const prs_gpu_moe_products &products, const
                            [&](int group, int i) { return sums[4 * group + i]; });
 }
 
-template <int N, class Target>
+/* Tasks that nobody records. */
+struct prs_moe_no_record {
+    __device__ void begin() const
+    {
+    }
+    __device__ void end(prs_moe_task) const
+    {
+    }
+};
+
+template <int N, class Target, class Record>
 PRS_MEMBER void prs_moe_multiply(const prs_gpu_moe_products &products, const Target &target,
-                                 prs_moe_stages<N> &stages)
+                                 prs_moe_stages<N> &stages, const Record &record)
 {
     const uint32_t half = (threadIdx.x - PRS_GPU_MOE_MATH_FIRST) / 128;
     const prs_gpu_moe_shape &shape = products.shape;
@@ -244,6 +254,7 @@ PRS_MEMBER void prs_moe_multiply(const prs_gpu_moe_products &products, const Tar
             prs_moe_warp_arrive(stored);
             return;
         }
+        record.begin();
         const uint32_t columns = task.is_second() ? shape.intermediate : shape.hidden;
         const uint32_t steps = (columns + PRS_GPU_MOE_DEPTH - 1) / PRS_GPU_MOE_DEPTH;
         if (task.rows() <= half * PRS_GPU_MOE_HALF) {
@@ -258,6 +269,7 @@ PRS_MEMBER void prs_moe_multiply(const prs_gpu_moe_products &products, const Tar
         } else {
             prs_moe_store_first<N>(products, task, half, sums);
         }
+        record.end(task);
         prs_moe_warp_arrive(stored);
     }
 }

@@ -8,6 +8,7 @@
 #include "kit/stats_math.h"
 #include "model/weights.h"
 #include "moe/gpu_pes.h"
+#include "moe/gpu_trace.h"
 
 enum {
     INSIDE = 5, /* forwards of a sample, one behind the other, so that launches cost nothing */
@@ -208,6 +209,7 @@ static bool play(struct prs_moe_point *point, struct prs_moe_gpu_pes *pes, struc
         is_well = iterate(pes, results, i < WARM_UPS ? NULL : samples);
         prs_progress_step(progress, "on the GPU");
     }
+    is_well = is_well && (setup->trace.path == NULL || prs_moe_gpu_trace(pes, &setup->trace));
     prs_moe_gpu_pes_stop(pes);
     return is_well;
 }

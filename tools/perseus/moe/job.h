@@ -13,7 +13,7 @@
  *   verdict.c  the sentences below it
  *   json.c     --json
  *   trace.c    --trace
- *   gpu.c      --device cuda, in place of measure.c and pe.c
+ *   gpu.c      --device cuda, in place of measure.c, pe.c and trace.c
  *
  * The ordering mode is fixed when a PE starts, so each turn is a job of PEs of its own. Within one,
  * the protocols take turns forward by forward on one layer. Sizes (--nodes, --tokens) take turns

@@ -21,6 +21,7 @@
 
 #include <perseus/moe_cuda.h>
 
+#include "cuda/moe/layer/lanes.h"
 #include "cuda/moe/round.h"
 
 #define PRS_GPU_MOE_PES_MAX  64
@@ -64,6 +65,7 @@ struct prs_gpu_moe_layer {
     unsigned char *const *heaps; /* [n_pes]: every PE's, as this GPU reaches it */
     uint32_t n_pes, me, experts, top_k;
     uint32_t ctas;
+    struct prs_gpu_moe_lanes lanes;
     /* This PE's own, in GPU memory. */
     uint32_t *forward; /* the number of the next one, and how many CTAs have left this one */
     uint32_t *ranks;   /* [tokens * top_k]: of a choice among its CTA's for the same expert */

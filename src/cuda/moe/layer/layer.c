@@ -203,6 +203,11 @@ PRS_PUBLIC enum perseus_status perseus_moe_cuda_forward(struct perseus_moe_cuda 
         "launch of a forward");
 }
 
+void prs_gpu_moe_record(struct perseus_moe_cuda *moe, const struct prs_gpu_moe_lanes *lanes)
+{
+    moe->layer.lanes = *lanes;
+}
+
 PRS_PUBLIC uint64_t perseus_moe_cuda_rows_max(const struct perseus_moe_cuda *moe)
 {
     return moe->plan.rows_max;

@@ -13,6 +13,7 @@
 #include "cuda/moe/layer/combine.cuh"
 #include "cuda/moe/layer/copies.cuh"
 #include "cuda/moe/layer/kernels.h"
+#include "cuda/moe/layer/lane.cuh"
 #include "cuda/moe/launch.cuh"
 
 namespace
@@ -55,6 +56,7 @@ __global__ void __launch_bounds__(PRS_GPU_MOE_THREADS, 1)
         const __grid_constant__ perseus_moe_cuda_input input)
 {
     __shared__ prs_moe_cta cta;
+    __shared__ prs_moe_lane lane;
     shared_state<N> &shared = prs_moe_shared<shared_state<N>>();
     prs_moe_stages<N> &stages = shared.stages;
     const uint32_t forward = *(volatile uint32_t *)layer.forward;
@@ -63,11 +65,13 @@ __global__ void __launch_bounds__(PRS_GPU_MOE_THREADS, 1)
     if (threadIdx.x == 0) {
         cta.products = half.products();
     }
+    lane.open(layer.lanes);
     prs_moe_zero_other_half(layer, forward);
     prs_moe_route(half, input, *(prs_moe_routing *)stages.rows, cta);
     prs_fence_shared_copies(); /* the stages were scratch until here */
     prs_moe_copies_init(shared.copies);
     prs_moe_stages_init<N>(stages);
+    lane.end(PRS_GPU_MOE_SPAN_ROUTE, 0);
     if (cta.goes_on != 0) {
         prs_moe_send_first(half, input, cta.segments, first_items(half, cta.segments),
                            blockIdx.x * WARPS + threadIdx.x / 32, layer.ctas * WARPS);
@@ -83,8 +87,11 @@ __global__ void __launch_bounds__(PRS_GPU_MOE_THREADS, 1)
         }
     } else {
         prs_registers_more<224>();
-        prs_moe_multiply<N>(cta.products, target, stages);
+        lane.end(PRS_GPU_MOE_SPAN_SEND, 0);
+        prs_moe_multiply<N>(cta.products, target, stages, prs_moe_lane_tasks{lane});
+        lane.begin();
         prs_moe_combine(half, input);
+        lane.end(PRS_GPU_MOE_SPAN_COMBINE, 0);
     }
     prs_moe_leave(layer, forward);
 }
