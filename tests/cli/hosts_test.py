@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import unittest
 
 from program import ENVIRONMENT, PROGRAM, ProgramTest
@@ -99,5 +100,13 @@ class HostsTest(ProgramTest):
             self.assertIn("cable0 10.99.0.", err)
 
 
+def in_mounts_of_its_own():
+    """ip mounts the namespaces that it makes: whatever becomes of this process, its mounts go with it."""
+    if os.geteuid() == 0 and shutil.which("unshare") and "PERSEUS_TEST_UNSHARED" not in os.environ:
+        os.environ["PERSEUS_TEST_UNSHARED"] = "1"
+        os.execvp("unshare", ["unshare", "--mount", "--", sys.executable, *sys.argv])
+
+
 if __name__ == "__main__":
+    in_mounts_of_its_own()
     unittest.main()

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -78,6 +79,9 @@ static void test_footprint(void **state)
 
 int main(void)
 {
+    /* As PEs of `perseus run` have it; libfabric reads it once, on loading. */
+    setenv("FI_OFI_RXM_BUFFER_SIZE", "1024", 0);
+    setenv("FI_OFI_RXM_MSG_RX_SIZE", "16", 0);
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_footprint)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
