@@ -110,8 +110,9 @@ static struct prs_word atomic_of(const struct prs_request *request)
  * several puts one message (caps.batching) and keeps them in order, small ones are better off with
  * one record for the signals of all of them.
  */
-static bool gathers(const struct prs_orderer *orderer, const struct prs_order_peer *peer,
-                    const struct prs_request *request, const struct prs_word *word, uint32_t token)
+static bool may_gather(const struct prs_orderer *orderer, const struct prs_order_peer *peer,
+                       const struct prs_request *request, const struct prs_word *word,
+                       uint32_t token)
 {
     return orderer->mode->ordered && orderer->signals_are_records && orderer->caps.batching &&
            request->bytes <= GATHER_BYTES_MAX && word->op == PERSEUS_ATOMIC_SET &&
@@ -194,7 +195,7 @@ static enum perseus_status submit_put_signal(struct prs_orderer *orderer,
                                              const struct prs_request *request, uint32_t token)
 {
     struct prs_word word = signal_of(request);
-    bool waits = gathers(orderer, peer, request, &word, token);
+    bool waits = may_gather(orderer, peer, request, &word, token);
     if (!waits && prs_operation_rides(orderer, peer, request)) {
         return submit_riding(orderer, peer, request, token);
     }
