@@ -37,6 +37,7 @@ static const char *const names[] = {
     "cuMemHostRegister_v2",
     "cuMemHostUnregister",
     "cuPointerGetAttribute",
+    "cuMemGetHandleForAddressRange",
     "cuGetErrorString",
 };
 #define CALLS (sizeof names / sizeof names[0])
@@ -44,7 +45,8 @@ _Static_assert(sizeof(struct prs_gpu_calls) == CALLS * sizeof(void *), "a name f
 
 static bool is_optional(const char *name)
 {
-    return strcmp(name, "cuMemcpyBatchAsync_v2") == 0;
+    return strcmp(name, "cuMemcpyBatchAsync_v2") == 0 ||
+           strcmp(name, "cuMemGetHandleForAddressRange") == 0;
 }
 
 /* The first call that the library lacks, or NULL. */

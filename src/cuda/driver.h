@@ -29,6 +29,8 @@ enum prs_gpu_value {
     PRS_CUDA_SOURCE_IN_STREAM_ORDER = 1,
     PRS_CUDA_COPY_OVERLAPS_KERNELS = 1, /* a copy engine also where kernels could copy */
 
+    PRS_CUDA_HANDLE_DMABUF = 1,
+
     PRS_CUDA_DEVICE_PROCESSORS = 16,
     PRS_CUDA_DEVICE_COPY_ENGINES = 40,
     PRS_CUDA_DEVICE_CAPABILITY_MAJOR = 75,
@@ -74,6 +76,8 @@ struct prs_gpu_calls {
     int (*host_register)(void *memory, size_t bytes, unsigned flags);
     int (*host_unregister)(void *memory);
     int (*pointer_attribute)(void *out, int attribute, uintptr_t pointer);
+    /* May be NULL, as above. Pages from `first` on, as a descriptor in *out (an int). */
+    int (*memory_handle)(void *out, uintptr_t first, size_t bytes, int type, uint64_t flags);
     int (*error_string)(int error, const char **out);
 };
 

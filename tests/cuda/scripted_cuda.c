@@ -465,6 +465,29 @@ PUBLIC int cuPointerGetAttribute(void *out, int attribute, uintptr_t pointer)
     return PRS_CUDA_SUCCESS;
 }
 
+/* A file of that length stands for the pages. PERSEUS_SCRIPTED_DMABUF=0: a driver that has none. */
+PUBLIC int cuMemGetHandleForAddressRange(void *out, uintptr_t first, size_t bytes, int type,
+                                         uint64_t flags);
+PUBLIC int cuMemGetHandleForAddressRange(void *out, uintptr_t first, size_t bytes, int type,
+                                         uint64_t flags)
+{
+    const char *text = getenv("PERSEUS_SCRIPTED_DMABUF");
+    pthread_mutex_lock(&lock);
+    bool is_device = *find_allocation((const void *)first) != NULL;
+    pthread_mutex_unlock(&lock);
+    if (!is_device || type != PRS_CUDA_HANDLE_DMABUF || flags != 0 ||
+        ((first | bytes) & 4095) != 0 || (text != NULL && strcmp(text, "0") == 0)) {
+        return INVALID;
+    }
+    int fd = memfd_create("dmabuf", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0) {
+        close(fd);
+        return INVALID;
+    }
+    *(int *)out = fd;
+    return PRS_CUDA_SUCCESS;
+}
+
 PUBLIC int cuGetErrorString(int error, const char **out);
 PUBLIC int cuGetErrorString(int error, const char **out)
 {

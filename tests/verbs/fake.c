@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define QPS_MAX     64
@@ -25,7 +26,9 @@ static struct {
     struct ibv_device *list[2];
     struct verbs_context context;
     struct fake_qp *qps[QPS_MAX];
-    uint32_t qps_made, lose, refuse_at;
+    uint32_t qps_made, lose, refuse_at, registered, registrations_made;
+    bool refuses_dmabuf;
+    struct fake_dmabuf dmabuf;
 } fake;
 
 static void tell(struct ibv_cq *cq, struct ibv_wc wc)
@@ -204,10 +207,30 @@ static int dealloc_pd(struct ibv_pd *pd)
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *base, size_t bytes, int access)
 {
     (void)pd, (void)base, (void)bytes, (void)access;
-    return calloc(1, sizeof(struct ibv_mr));
+    struct ibv_mr *mr = calloc(1, sizeof *mr);
+    mr->lkey = mr->rkey = ++fake.registrations_made;
+    fake.registered++;
+    return mr;
+}
+/* A device writes where it was told at registration: nothing of a dmabuf may lie beyond its end. */
+static struct ibv_mr *reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t bytes, uint64_t iova,
+                                    int fd, int access)
+{
+    struct stat file;
+    if (fake.refuses_dmabuf || fstat(fd, &file) != 0) {
+        errno = fake.refuses_dmabuf ? EOPNOTSUPP : EBADF;
+        return NULL;
+    }
+    if (offset + bytes > (uint64_t)file.st_size) {
+        errno = EINVAL;
+        return NULL;
+    }
+    fake.dmabuf = (struct fake_dmabuf){offset, iova, (uint64_t)file.st_size, bytes};
+    return reg_mr(pd, (void *)(uintptr_t)iova, bytes, access);
 }
 static int dereg_mr(struct ibv_mr *mr)
 {
+    fake.registered--;
     free(mr);
     return 0;
 }
@@ -287,6 +310,26 @@ static const char *wc_status_str(enum ibv_wc_status status)
     return status == IBV_WC_RETRY_EXC_ERR ? "transport retry counter exceeded" : "other";
 }
 
+uint32_t fake_registered(void)
+{
+    return fake.registered;
+}
+
+uint32_t fake_registrations_made(void)
+{
+    return fake.registrations_made;
+}
+
+void fake_refuse_dmabuf(void)
+{
+    fake.refuses_dmabuf = true;
+}
+
+struct fake_dmabuf fake_dmabuf(void)
+{
+    return fake.dmabuf;
+}
+
 uint32_t fake_qps_made(void)
 {
     return fake.qps_made;
@@ -321,6 +364,7 @@ const struct prs_verbs_library *fake_library(void)
                                                      alloc_pd,
                                                      dealloc_pd,
                                                      reg_mr,
+                                                     reg_dmabuf_mr,
                                                      dereg_mr,
                                                      create_comp_channel,
                                                      destroy_comp_channel,

@@ -29,6 +29,17 @@ void fake_lose_datagrams(uint32_t n); /* the next so many */
 /* The next list of work requests on a reliable connection is taken up to its n-th only. */
 void fake_refuse_at(uint32_t n);
 uint32_t fake_qps_made(void);
+/* Registrations that are there now, and all that were made. */
+uint32_t fake_registered(void);
+uint32_t fake_registrations_made(void);
+/* The device takes no dmabuf. */
+void fake_refuse_dmabuf(void);
+/* Of the last registration by dmabuf. */
+struct fake_dmabuf {
+    uint64_t offset, iova, dmabuf_bytes;
+    size_t bytes;
+};
+struct fake_dmabuf fake_dmabuf(void);
 struct fake_qp *fake_qp(uint32_t number);
 /* Completes posts of this queue pair up to the n-th, in order: of the signaled ones it tells. */
 void fake_complete(struct fake_qp *qp, uint32_t n);

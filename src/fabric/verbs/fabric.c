@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "fabric/verbs/internal.h"
 #include "fabric/verbs/verbs.h"
@@ -25,13 +24,6 @@ static void fill_atomics(const struct prs_verbs_fabric *fabric, struct prs_caps 
     caps->atomics_cpu_coherent = granted == IBV_ATOMIC_GLOB;
 }
 
-/* GPU memory can be registered where the driver's module for it is loaded. */
-static uint32_t memory_kinds(void)
-{
-    bool has_peermem = access("/sys/module/nvidia_peermem", F_OK) == 0;
-    return PRS_MEMORY_HOST | (has_peermem ? PRS_MEMORY_CUDA : 0u);
-}
-
 static void fill_caps(const struct prs_verbs_fabric *fabric, struct prs_caps *caps)
 {
     const struct prs_verbs_device *device = &fabric->device;
@@ -45,7 +37,7 @@ static void fill_caps(const struct prs_verbs_fabric *fabric, struct prs_caps *ca
         .message_bytes_max = smaller(device->message_bytes_max, INT32_MAX),
         .inflight_max = smaller(PRS_VERBS_INFLIGHT, (uint32_t)device->attr.max_cqe),
         .batching = true,
-        .memory_kinds = memory_kinds(),
+        .memory_kinds = prs_verbs_registrations_kinds(&fabric->registrations),
         .source_needs_region = true,
         .lanes_max = fabric->settings.lanes,
         .lanes_useful = fabric->settings.lanes,
@@ -71,6 +63,7 @@ static void fabric_close(struct prs_fabric *base)
     }
     struct prs_verbs_fabric *fabric = prs_verbs_fabric_of(base);
     if (fabric->pd != NULL) {
+        prs_verbs_registrations_finish(&fabric->registrations);
         fabric->library->dealloc_pd(fabric->pd);
     }
     if (fabric->device.context != NULL) {
@@ -108,6 +101,8 @@ enum perseus_status prs_verbs_open_with(const struct prs_fabric_config *config,
         fabric_close(&fabric->base);
         return status;
     }
+    prs_verbs_registrations_init(&fabric->registrations, library, fabric->log, fabric->device.name,
+                                 fabric->pd);
     fill_caps(fabric, &fabric->base.caps);
     *out = &fabric->base;
     return PERSEUS_OK;

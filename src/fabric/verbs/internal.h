@@ -15,6 +15,7 @@
 #include "fabric/verbs/device.h"
 #include "fabric/verbs/message.h"
 #include "fabric/verbs/queue.h"
+#include "fabric/verbs/registration.h"
 
 #define PRS_VERBS_INFLIGHT \
     4096u /* operations of an endpoint: each has room in its completion queue */
@@ -36,11 +37,13 @@ struct prs_verbs_fabric {
     struct prs_verbs_settings settings;
     struct prs_verbs_device device;
     struct ibv_pd *pd;
+    struct prs_verbs_registrations registrations;
 };
 
 struct prs_verbs_region {
     struct prs_region base;
-    struct ibv_mr *mr;
+    struct prs_verbs_registration *registration;
+    struct ibv_mr *mr; /* the registration's */
 };
 
 struct prs_verbs_remote {

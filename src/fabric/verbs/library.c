@@ -46,6 +46,7 @@ static const struct {
     CALL(alloc_pd, "ibv_alloc_pd"),
     CALL(dealloc_pd, "ibv_dealloc_pd"),
     CALL(reg_mr, "ibv_reg_mr"),
+    CALL(reg_dmabuf_mr, "ibv_reg_dmabuf_mr"),
     CALL(dereg_mr, "ibv_dereg_mr"),
     CALL(create_comp_channel, "ibv_create_comp_channel"),
     CALL(destroy_comp_channel, "ibv_destroy_comp_channel"),
@@ -63,6 +64,11 @@ static const struct {
     CALL(wc_status_str, "ibv_wc_status_str"),
 };
 
+static bool is_optional(const char *symbol)
+{
+    return strcmp(symbol, "ibv_reg_dmabuf_mr") == 0;
+}
+
 static void load(void)
 {
     void *handle = dlopen(SONAME, RTLD_NOW | RTLD_LOCAL);
@@ -73,7 +79,7 @@ static void load(void)
     }
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         void *address = dlsym(handle, calls[i].symbol);
-        if (address == NULL) {
+        if (address == NULL && !is_optional(calls[i].symbol)) {
             snprintf(library.error, sizeof library.error, SONAME " has no %s: it is too old",
                      calls[i].symbol);
             return;

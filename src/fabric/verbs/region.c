@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fabric/verbs/internal.h"
 
 #define REGION_MAGIC 0x31525250u /* "PRR1" */
-
-/* No IBV_ACCESS_RELAXED_ORDERING: a signal in a region could pass its payload on its way into
- * memory, and every window may hold signals. */
-#define ACCESS                                                                   \
-    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
-     IBV_ACCESS_REMOTE_ATOMIC)
 
 /* What a region's owner sends to its peers. All hosts of a job are little-endian. */
 struct region_blob {
@@ -29,17 +22,13 @@ enum perseus_status prs_verbs_region_register(struct prs_fabric *base, void *mem
     }
     region->base =
         (struct prs_region){.fabric = base, .base = memory, .bytes = bytes, .kind = kind};
-    region->mr = fabric->library->reg_mr(fabric->pd, memory, bytes, ACCESS);
-    if (region->mr == NULL) {
-        int error = errno;
+    enum perseus_status status = prs_verbs_registration_take(&fabric->registrations, memory, bytes,
+                                                             kind, &region->registration);
+    if (status != PERSEUS_OK) {
         free(region);
-        return prs_fail(
-            fabric->log, error == ENOMEM ? PERSEUS_OUT_OF_MEMORY : PERSEUS_INVALID_ARGUMENT,
-            "%s cannot register %zu bytes%s: %s; %s", fabric->device.name, bytes,
-            kind == PRS_MEMORY_CUDA ? " of GPU memory" : "", strerror(error),
-            kind == PRS_MEMORY_CUDA ? "load the kernel module nvidia_peermem, or use host memory"
-                                    : "raise the locked-memory limit (ulimit -l)");
+        return status;
     }
+    region->mr = region->registration->mr;
     *out = &region->base;
     return PERSEUS_OK;
 }
@@ -50,7 +39,8 @@ void prs_verbs_region_close(struct prs_region *base)
         return;
     }
     struct prs_verbs_region *region = (struct prs_verbs_region *)base;
-    prs_verbs_fabric_of(base->fabric)->library->dereg_mr(region->mr);
+    prs_verbs_registration_give_back(&prs_verbs_fabric_of(base->fabric)->registrations,
+                                     region->registration);
     free(region);
 }
 
