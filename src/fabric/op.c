@@ -19,6 +19,9 @@ bool prs_op_is_word(const struct prs_op *op)
 /* These three return what is wrong, or NULL. */
 static const char *flags_wrong(const struct prs_caps *caps, const struct prs_op *op)
 {
+    if ((op->flags & ~(PRS_OP_MORE | PRS_OP_UNTRACKED)) == 0) {
+        return NULL;
+    }
     if (op->flags & PRS_OP_FENCE && caps->fence_scope == PRS_FENCE_NONE) {
         return "the fence flag is not granted";
     }
@@ -93,20 +96,26 @@ static const char *op_wrong(const struct prs_caps *caps, const struct prs_op *op
     return place_wrong(caps, op, is_word ? 8 : op->bytes);
 }
 
-enum perseus_status prs_op_check(const struct prs_endpoint *endpoint, const struct prs_op *op,
-                                 const struct prs_log *log)
+/* Apart, so that the check itself needs no room for a message: every operation takes it. */
+static __attribute__((noinline)) enum perseus_status refuse(const struct prs_caps *caps,
+                                                            const struct prs_op *op,
+                                                            const char *wrong,
+                                                            const struct prs_log *log)
 {
-    const struct prs_caps *caps = &endpoint->fabric->caps;
-    const char *wrong = op_wrong(caps, op);
-    if (wrong == NULL) {
-        return PERSEUS_OK;
-    }
     return prs_fail(log, PERSEUS_INVALID_ARGUMENT,
                     "%s refused an operation of kind %u to peer %u: %s (%llu bytes at remote "
                     "offset %llu, flags %u, lane %u); the caller must stay within the fabric's "
                     "caps and regions",
                     caps->provider, op->kind, op->peer, wrong, (unsigned long long)op->bytes,
                     (unsigned long long)op->remote_offset, op->flags, op->lane);
+}
+
+enum perseus_status prs_op_check(const struct prs_endpoint *endpoint, const struct prs_op *op,
+                                 const struct prs_log *log)
+{
+    const struct prs_caps *caps = &endpoint->fabric->caps;
+    const char *wrong = op_wrong(caps, op);
+    return wrong == NULL ? PERSEUS_OK : refuse(caps, op, wrong, log);
 }
 
 enum perseus_status prs_op_check_word(const struct prs_op *op, bool is_region_aligned,

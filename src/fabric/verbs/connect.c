@@ -163,7 +163,7 @@ enum perseus_status prs_verbs_connect(struct prs_endpoint *base, const void *add
         return status;
     }
     for (uint32_t i = 0; i < lanes; i++) {
-        peer->queues[i]->number = endpoint->queue_count;
+        prs_verbs_queue_enter(peer->queues[i], endpoint->queue_count);
         endpoint->queues[endpoint->queue_count++] = peer->queues[i];
     }
     endpoint->peers[endpoint->peer_count++] = peer;

@@ -53,7 +53,9 @@ static void fill_transfer(struct prs_verbs_queue *queue, struct prs_verbs_slot *
     wr->opcode = op->kind == PRS_OP_GET ? IBV_WR_RDMA_READ
                  : tells                ? IBV_WR_RDMA_WRITE_WITH_IMM
                                         : IBV_WR_RDMA_WRITE;
-    wr->imm_data = htonl((uint32_t)op->immediate);
+    if (tells) {
+        wr->imm_data = htonl((uint32_t)op->immediate);
+    }
     if (op->bytes == 0) {
         wr->num_sge = 0;
     } else if ((op->flags & PRS_OP_INLINE) != 0) {
@@ -91,9 +93,6 @@ static void fill(const struct prs_verbs_endpoint *endpoint, struct prs_verbs_que
     struct ibv_send_wr *wr = &slot->wr;
     slot->cookie = op->cookie;
     slot->untracked = (op->flags & PRS_OP_UNTRACKED) != 0;
-    wr->wr_id = (uint64_t)queue->number << 32 | (uint32_t)queue->posted;
-    wr->next = NULL;
-    wr->sg_list = &slot->sge;
     wr->num_sge = 1;
     wr->send_flags = (op->flags & PRS_OP_FENCE) != 0 ? IBV_SEND_FENCE : 0;
     if (queue->posted % PRS_VERBS_SIGNALED_EVERY == 0) {
@@ -143,9 +142,6 @@ enum perseus_status prs_verbs_post(struct prs_endpoint *base, const struct prs_o
     }
     struct prs_verbs_slot *slot = &queue->slots[queue->posted % PRS_VERBS_DEPTH];
     fill(endpoint, queue, slot, op);
-    if (queue->posted > queue->rung) {
-        queue->slots[(queue->posted - 1) % PRS_VERBS_DEPTH].wr.next = &slot->wr;
-    }
     queue->posted++;
     endpoint->in_flight++;
     if ((op->flags & PRS_OP_MORE) != 0) {

@@ -13,6 +13,17 @@
 
 /* ---- life ---- */
 
+void prs_verbs_queue_enter(struct prs_verbs_queue *queue, uint32_t number)
+{
+    queue->number = number;
+    for (uint32_t i = 0; i < PRS_VERBS_DEPTH; i++) {
+        struct prs_verbs_slot *slot = &queue->slots[i];
+        slot->wr.wr_id = (uint64_t)number << 32 | i;
+        slot->wr.next = &queue->slots[(i + 1) % PRS_VERBS_DEPTH].wr;
+        slot->wr.sg_list = &slot->sge;
+    }
+}
+
 enum perseus_status prs_verbs_queue_open(struct prs_verbs_endpoint *endpoint,
                                          struct prs_verbs_peer *peer, uint8_t lane,
                                          struct prs_verbs_queue **out)
@@ -128,10 +139,11 @@ void prs_verbs_queue_ring(struct prs_verbs_endpoint *endpoint, struct prs_verbs_
 {
     struct prs_verbs_slot *first = &queue->slots[queue->rung % PRS_VERBS_DEPTH];
     struct prs_verbs_slot *last = &queue->slots[(queue->posted - 1) % PRS_VERBS_DEPTH];
+    struct ibv_send_wr *bad = NULL, *next = last->wr.next;
     last->wr.next = NULL;
     last->wr.send_flags |= IBV_SEND_SIGNALED;
-    struct ibv_send_wr *bad = NULL;
     int error = ibv_post_send(queue->qp, &first->wr, &bad);
+    last->wr.next = next;
     if (error != 0) {
         refuse(endpoint, queue, bad, error);
     }
@@ -187,7 +199,8 @@ static void fail_at(struct prs_verbs_endpoint *endpoint, struct prs_verbs_queue 
 void prs_verbs_queue_completed(struct prs_verbs_endpoint *endpoint, const struct ibv_wc *wc)
 {
     struct prs_verbs_queue *queue = endpoint->queues[wc->wr_id >> 32];
-    uint64_t position = queue->done + (uint32_t)((uint32_t)wc->wr_id - (uint32_t)queue->done);
+    /* Fewer than PRS_VERBS_DEPTH lie between, so the slot tells the position. */
+    uint64_t position = queue->done + ((uint32_t)wc->wr_id - queue->done) % PRS_VERBS_DEPTH;
     if (wc->status != IBV_WC_SUCCESS && position < queue->failed_at) {
         fail_at(endpoint, queue, position, wc);
     }

@@ -6,7 +6,8 @@
  *
  *     reported <= done <= rung <= posted <= reported + depth
  *
- * Those from `rung` on wait for the doorbell, linked as one list. Of a list the last asks for a
+ * Those from `rung` on wait for the doorbell. Work requests are linked around the ring for good;
+ * the doorbell cuts that behind the last posted, and links it again. Of a list the last asks for a
  * completion, and in between every PRS_VERBS_SIGNALED_EVERY-th: a queue pair completes in order, so
  * one completion tells of all before it. An error completion tells of itself; those before it are
  * well, those behind it were flushed.
@@ -29,7 +30,7 @@ struct prs_verbs_peer;
 struct prs_event;
 
 struct prs_verbs_slot {
-    struct ibv_send_wr wr;
+    struct ibv_send_wr wr; /* its id: the queue's number, and the slot's */
     struct ibv_sge sge;
     uint64_t cookie;
     bool untracked;
@@ -56,6 +57,8 @@ struct prs_verbs_queue {
 enum perseus_status prs_verbs_queue_open(struct prs_verbs_endpoint *endpoint,
                                          struct prs_verbs_peer *peer, uint8_t lane,
                                          struct prs_verbs_queue **out);
+/* It gets its number in the endpoint. */
+void prs_verbs_queue_enter(struct prs_verbs_queue *queue, uint32_t number);
 void prs_verbs_queue_close(struct prs_verbs_endpoint *endpoint, struct prs_verbs_queue *queue);
 /* What is in flight comes back as errors; nothing more arrives. */
 void prs_verbs_queue_break(struct prs_verbs_endpoint *endpoint, struct prs_verbs_queue *queue);
