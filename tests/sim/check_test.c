@@ -60,8 +60,11 @@ static void test_mutants(void **state)
     (void)state;
     ordering_mutants_fill();
     for (uint32_t i = 0; i < ordering_mutants_count; i++) {
-        if (!is_caught(&ordering_mutants[i])) {
-            fail_msg("the mutant \"%s\" survived", ordering_mutants[i].name);
+        /* A cluster's PEs have one lane to each other, on which mutants of several are right. */
+        bool is_wrong = ordering_mutants[i].lanes <= 1;
+        if (is_caught(&ordering_mutants[i]) != is_wrong) {
+            fail_msg("the mutant \"%s\" %s", ordering_mutants[i].name,
+                     is_wrong ? "survived" : "was caught on one lane");
         }
     }
 }
