@@ -81,12 +81,12 @@ static enum perseus_status check(enum perseus_ordering mode, const struct prs_ca
 }
 
 /* What becomes of several lanes. */
-static void add_lanes(enum perseus_ordering mode, uint32_t lanes, char *why, size_t why_bytes)
+static void add_lanes(const struct prs_mode *mode, uint32_t lanes, char *why, size_t why_bytes)
 {
     size_t length = strlen(why);
     snprintf(why + length, why_bytes - length,
-             modes[mode]->stripes ? "; puts take %u lanes in turn"
-                                  : "; all to one PE takes one of %u lanes",
+             mode->stripes ? "; puts take %u lanes in turn"
+                           : "; all to one PE takes one of %u lanes",
              lanes);
 }
 
@@ -94,8 +94,8 @@ enum perseus_status prs_ordering_check(enum perseus_ordering mode, const struct 
                                        char *why, size_t why_bytes)
 {
     enum perseus_status status = check(mode, caps, why, why_bytes);
-    if (status == PERSEUS_OK && caps->lanes_useful > 1) {
-        add_lanes(mode, caps->lanes_useful, why, why_bytes);
+    if (status == PERSEUS_OK && caps->lanes_useful > 1 && modes[mode] != NULL) {
+        add_lanes(modes[mode], caps->lanes_useful, why, why_bytes);
     }
     return status;
 }
