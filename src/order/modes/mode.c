@@ -94,8 +94,9 @@ enum perseus_status prs_ordering_check(enum perseus_ordering mode, const struct 
                                        char *why, size_t why_bytes)
 {
     enum perseus_status status = check(mode, caps, why, why_bytes);
-    if (status == PERSEUS_OK && caps->lanes_useful > 1 && modes[mode] != NULL) {
-        add_lanes(modes[mode], caps->lanes_useful, why, why_bytes);
+    const struct prs_mode *rules = prs_mode_get(mode);
+    if (status == PERSEUS_OK && caps->lanes_useful > 1 && rules != NULL) {
+        add_lanes(rules, caps->lanes_useful, why, why_bytes);
     }
     return status;
 }
