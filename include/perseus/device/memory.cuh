@@ -21,6 +21,8 @@
 #define PRS_DEVICE static inline
 #endif
 
+#define PRS_NS_PER_MS 1000000ull
+
 #ifdef __CUDA_ARCH__
 
 PRS_DEVICE uint64_t prs_load_acquire_sys(const uint64_t *at)

@@ -29,7 +29,6 @@
 
 #define PRS_ROOM_PAUSE_NS     100u
 #define PRS_ROOM_PAUSE_NS_MAX 4000u
-#define PRS_NS_PER_MS         1000000ull
 
 /* ---- reporting what ends a wait ---- */
 

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * round.cuh: what dispatch and combine share: who this thread is, where things lie, and how the
+ * CTAs of a PE wait for each other. All of it is thread code that also runs on CPUs, where a CTA is
+ * one thread.
+ */
+#ifndef PRS_CUDA_MOE_FAR_ROUND_CUH
+#define PRS_CUDA_MOE_FAR_ROUND_CUH
+
+#include "cuda/moe/far/wire.cuh"
+
+/* This thread: number `rank` of the `size` threads of CTA `cta`. */
+struct prs_moe_crew {
+    uint32_t cta, ctas, rank, size;
+};
+
+PRS_DEVICE void prs_moe_crew_sync()
+{
+#ifdef __CUDA_ARCH__
+    __syncthreads();
+#endif
+}
+
+/* What kernels take by value. */
+struct prs_moe_far {
+    prs_moe_far_shape shape;
+    prs_moe_far_layout layout;
+    prs_moe_far_own own;
+    prs_moe_wire wire;
+    uint32_t protocol; /* enum prs_moe_far_protocol */
+    uint32_t timeout_ms;
+};
+
+/* In shared memory of CTA 0, or of none. */
+struct prs_moe_far_scratch {
+    uint32_t count[PRS_MOE_FAR_EXPERTS_MAX];
+    uint32_t sum[PRS_MOE_FAR_EXPERTS_MAX];
+};
+
+/* Offsets of signal words: rows of PE `source` for expert number `of_host` of this PE, and answers
+ * of an expert. The words of one host's experts are neighbours. */
+PRS_DEVICE uint64_t prs_moe_far_word_arrived(const prs_moe_far_layout &layout, uint32_t source,
+                                             uint32_t of_host)
+{
+    return layout.arrived + ((uint64_t)source * layout.hosted_max + of_host) * sizeof(uint64_t);
+}
+
+PRS_DEVICE uint64_t prs_moe_far_word_answered(const prs_moe_far_layout &layout, uint32_t expert)
+{
+    return layout.answered + expert * sizeof(uint64_t);
+}
+
+/* Experts are split as on the CPU (moe/plan.h). */
+PRS_DEVICE uint32_t prs_moe_far_first_of(const prs_moe_far_shape &shape, uint32_t pe)
+{
+    const uint32_t each = shape.experts / shape.n_pes, more = shape.experts % shape.n_pes;
+    return pe * each + (pe < more ? pe : more);
+}
+
+PRS_DEVICE uint32_t prs_moe_far_hosted(const prs_moe_far_shape &shape, uint32_t pe)
+{
+    return shape.experts / shape.n_pes + (pe < shape.experts % shape.n_pes);
+}
+
+PRS_DEVICE uint32_t prs_moe_far_host_of(const prs_moe_far_shape &shape, uint32_t expert)
+{
+    const uint32_t each = shape.experts / shape.n_pes, more = shape.experts % shape.n_pes;
+    const uint32_t in_bigger = more * (each + 1);
+    return expert < in_bigger ? expert / (each + 1) : more + (expert - in_bigger) / each;
+}
+
+/* The half of the heap that a forward uses. */
+struct prs_moe_far_half {
+    const prs_moe_far &far;
+    uint64_t number, begin;
+
+    PRS_MOE_MEMBER prs_moe_far_half(const prs_moe_far &of, uint64_t forward)
+        : far(of), number(forward), begin(of.layout.halves[forward % PRS_MOE_FAR_HALVES])
+    {
+    }
+    PRS_MOE_MEMBER uint64_t row(uint64_t piece, uint64_t index) const
+    {
+        return begin + piece + index * far.shape.hidden * 2;
+    }
+    PRS_MOE_MEMBER uint64_t *words(uint64_t piece) const
+    {
+        return (uint64_t *)far.wire.at(begin + piece);
+    }
+    /* How many rows PE `source` has for the expert, and where they begin in its order. */
+    PRS_MOE_MEMBER uint32_t count(uint32_t source, uint32_t expert) const
+    {
+        return (uint32_t)(words(far.layout.counts)[source * far.shape.experts + expert] >> 32);
+    }
+    PRS_MOE_MEMBER uint32_t place(uint32_t source, uint32_t expert) const
+    {
+        return (uint32_t)words(far.layout.counts)[source * far.shape.experts + expert];
+    }
+};
+
+/* The first failure of a PE, for the host and for all its threads. */
+PRS_DEVICE void prs_moe_far_fail(const prs_moe_far &far, perseus_status status)
+{
+    if (status != PERSEUS_OK) {
+        prs_store_release_gpu(far.own.failed, (uint32_t)status);
+    }
+}
+
+PRS_DEVICE bool prs_moe_far_goes_on(const prs_moe_far &far)
+{
+    return prs_load_relaxed_gpu(far.own.failed) == PERSEUS_OK;
+}
+
+PRS_DEVICE void prs_moe_far_await(const prs_moe_far_half &half, uint64_t word, uint32_t peer)
+{
+    prs_moe_far_fail(half.far,
+                     half.far.wire.await(word, half.number + 1, half.far.timeout_ms, (int)peer));
+}
+
+/* All threads of the PE's CTAs, the `nth` time since ever. Acquire and release at gpu scope on the
+ * counter: what any of them wrote before is there. */
+PRS_DEVICE void prs_moe_far_meet(const prs_moe_far &far, const prs_moe_crew &crew, uint64_t nth)
+{
+    prs_moe_crew_sync();
+    if (crew.rank == 0) {
+        const uint32_t target = (uint32_t)((nth + 1) * crew.ctas);
+        const uint64_t deadline = prs_now_ns() + far.timeout_ms * PRS_NS_PER_MS;
+        prs_add_acq_rel_gpu(far.own.barrier, 1);
+        while ((int32_t)(prs_load_acquire_gpu(far.own.barrier) - target) < 0) {
+            if (prs_now_ns() >= deadline) {
+                prs_moe_far_fail(far, PERSEUS_TIMEOUT);
+                break;
+            }
+            prs_relax();
+        }
+    }
+    prs_moe_crew_sync();
+}
+
+/* The expert of a choice, or -1. */
+PRS_DEVICE int64_t prs_moe_far_id(const perseus_moe_cuda_input &input, uint32_t choice)
+{
+    return input.id_bytes == 8 ? ((const int64_t *)input.ids)[choice]
+                               : ((const int32_t *)input.ids)[choice];
+}
+
+struct alignas(16) prs_moe_eight {
+    uint16_t values[8]; /* bf16 */
+};
+
+#endif
