@@ -157,6 +157,7 @@ struct prs_caps {
     uint32_t memory_kinds; /* enum prs_memory_kind bits */
     bool target_must_progress;
     bool wakes;               /* endpoints have a descriptor to sleep on (wait_fd, arm) */
+    bool bytes_are_silent;    /* the device writes a plain put's bytes here, and wakes nobody */
     bool source_needs_region; /* local side of PUT/GET must lie in a region */
     uint32_t lanes_max;
     uint32_t lanes_useful; /* of them carry more than one does; 0: one is as good */
@@ -227,8 +228,8 @@ struct prs_fabric_ops {
      * Sleeping, where caps.wakes is true; the two are not called, and may be NULL, where it is not.
      *
      * wait_fd: what poll(2) tells POLLIN of once poll has work to do: bytes that arrive, also those
-     * of a plain put, room for what waits to be sent, a completion, a connection. The endpoint's,
-     * the same until it is closed.
+     * of a plain put (but where bytes_are_silent: poll has nothing to do with those), room for what
+     * waits to be sent, a completion, a connection. The endpoint's, the same until it is closed.
      *
      * arm: may the endpoint's thread, whose last poll did nothing, sleep on wait_fd now? OK: yes,
      * and whatever comes after this call makes it readable; but not longer than *out_limit_ns

@@ -181,6 +181,8 @@ enum perseus_status prs_orderer_progress(struct prs_orderer *orderer, uint32_t b
 /* Sleeping between calls of progress: fabric.h, wait_fd and arm. wait_fd: -1 where the fabric wakes
  * nobody; then arm must not be called. */
 int prs_orderer_wait_fd(const struct prs_orderer *orderer);
+/* Whether the bytes of puts come without waking: who waits for them must look. */
+bool prs_orderer_bytes_are_silent(const struct prs_orderer *orderer);
 enum perseus_status prs_orderer_arm(struct prs_orderer *orderer, uint64_t *out_limit_ns);
 
 uint32_t prs_orderer_vector_max(const struct prs_orderer *orderer);

@@ -121,6 +121,11 @@ int prs_orderer_wait_fd(const struct prs_orderer *orderer)
     return orderer->caps.wakes ? orderer->ops->wait_fd(orderer->config.endpoint) : -1;
 }
 
+bool prs_orderer_bytes_are_silent(const struct prs_orderer *orderer)
+{
+    return orderer->caps.bytes_are_silent;
+}
+
 enum perseus_status prs_orderer_arm(struct prs_orderer *orderer, uint64_t *out_limit_ns)
 {
     return orderer->ops->arm(orderer->config.endpoint, out_limit_ns);

@@ -345,6 +345,11 @@ bool prs_proxy_is_idle(const struct prs_proxy *proxy)
            prs_orderer_is_idle(proxy->config.orderer);
 }
 
+bool prs_proxy_bytes_are_silent(const struct prs_proxy *proxy)
+{
+    return prs_orderer_bytes_are_silent(proxy->config.orderer);
+}
+
 int prs_proxy_wait_fd(const struct prs_proxy *proxy)
 {
     return prs_orderer_wait_fd(proxy->config.orderer);

@@ -45,6 +45,8 @@ bool prs_proxy_is_idle(const struct prs_proxy *proxy);
 /* The stepping thread: what to sleep on besides new descriptors, and whether it may do so now
  * (fabric.h, wait_fd and arm). wait_fd: -1 where nothing wakes; then arm must not be called. */
 int prs_proxy_wait_fd(const struct prs_proxy *proxy);
+/* Any thread: whether who waits for bytes must look, as they wake nobody. */
+bool prs_proxy_bytes_are_silent(const struct prs_proxy *proxy);
 enum perseus_status prs_proxy_arm(struct prs_proxy *proxy, uint64_t *out_limit_ns);
 
 #endif

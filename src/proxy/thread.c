@@ -30,6 +30,7 @@ struct prs_proxy_thread {
     pthread_t thread;
     int door;                 /* an eventfd that producers ring */
     int fabric;               /* what the fabric makes readable, -1: it wakes nobody */
+    bool bytes_are_silent;    /* who waits for them looks, and the proxy need not */
     _Atomic bool sleeping;    /* true from just before a sleep until somebody ends it */
     _Atomic bool is_expected; /* somebody waits for the end of a turn */
     _Atomic uint32_t turn;    /* a futex */
@@ -200,7 +201,8 @@ enum perseus_status prs_proxy_thread_start(struct prs_proxy *proxy,
     *thread = (struct prs_proxy_thread){.proxy = proxy,
                                         .backoff = *backoff,
                                         .door = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
-                                        .fabric = prs_proxy_wait_fd(proxy)};
+                                        .fabric = prs_proxy_wait_fd(proxy),
+                                        .bytes_are_silent = prs_proxy_bytes_are_silent(proxy)};
     if (thread->door < 0) {
         free(thread);
         return prs_fail(log, PERSEUS_LIMIT,
@@ -255,10 +257,12 @@ uint32_t prs_proxy_thread_expect(struct prs_proxy_thread *thread)
 
 void prs_proxy_thread_await(struct prs_proxy_thread *thread, uint32_t turn, uint64_t limit_ns)
 {
-    if (thread->fabric < 0) {
-        /* Nothing wakes the proxy but us: it looks now, and again when this sleep ends. */
+    if (thread->fabric < 0 || thread->bytes_are_silent) {
         uint64_t look_ns = UINT64_C(1000) * thread->backoff.sleep_us;
         limit_ns = look_ns > 0 && look_ns < limit_ns ? look_ns : limit_ns;
+    }
+    if (thread->fabric < 0) {
+        /* Nothing wakes the proxy but us: it looks now, and again when this sleep ends. */
         prs_proxy_thread_wake(thread);
     }
     const struct timespec limit = {.tv_sec = (time_t)(limit_ns / 1000000000u),

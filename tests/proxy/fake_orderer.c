@@ -106,6 +106,11 @@ int prs_orderer_wait_fd(const struct prs_orderer *orderer)
     return orderer->wait_fd;
 }
 
+bool prs_orderer_bytes_are_silent(const struct prs_orderer *orderer)
+{
+    return orderer->bytes_are_silent;
+}
+
 static void fake_interrupt(struct prs_orderer *orderer)
 {
     if (orderer->in_arm != NULL) {

@@ -44,6 +44,7 @@ struct prs_orderer {
     /* A fabric that wakes: what comes adds to `arrivals` and then writes to wait_fd, an eventfd;
      * -1: one that wakes nobody. */
     int wait_fd;
+    bool bytes_are_silent;
     bool arms_too_late; /* a defect: looks first, and then takes back what wait_fd told */
     atomic_uint arrivals, arrived;
     void (*in_arm)(void *context); /* called while arm is at it, if set */

@@ -167,6 +167,32 @@ static void no_wake_up_is_lost(void **state)
     play(drowsy, 0, true, true, true);
 }
 
+/* Bytes that wake nobody are found by who waits for them, and its looks do not wake the proxy. */
+static void who_waits_for_silent_bytes_looks(void **state)
+{
+    (void)state;
+    struct prs_backoff backoff = {.sleep_us = 1000, .sleep_max_us = HOUR_US, .cpu = -1};
+    struct rig *rig = rig_create(2, 0);
+    struct prs_proxy_thread *thread;
+    rig->orderer->wait_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    rig->orderer->bytes_are_silent = true;
+    assert_int_equal(prs_proxy_thread_start(rig->proxy, &backoff, &rig->log, &thread), PERSEUS_OK);
+    while (atomic_load(&rig->orderer->progresses) == 0) {
+        usleep(1000);
+    }
+    usleep(100000); /* it sleeps */
+    unsigned progresses = atomic_load(&rig->orderer->progresses);
+    uint64_t began_ns = now_ns();
+    for (int look = 0; look < 10; look++) {
+        prs_proxy_thread_await(thread, prs_proxy_thread_expect(thread), DEADLINE_NS);
+    }
+    assert_true(now_ns() - began_ns < DEADLINE_NS);
+    assert_int_equal(atomic_load(&rig->orderer->progresses), progresses);
+    prs_proxy_thread_stop(thread);
+    close(rig->orderer->wait_fd);
+    rig_destroy(rig);
+}
+
 /* ---- schedules ---- */
 
 /* What comes while the thread is on its way to sleep: it runs there, as another CPU would. */
@@ -268,6 +294,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_wake_up_is_lost),
+        cmocka_unit_test(who_waits_for_silent_bytes_looks),
         cmocka_unit_test(what_comes_on_the_way_to_sleep_is_seen),
         cmocka_unit_test(a_proxy_blind_to_producers_stands_still),
         cmocka_unit_test(a_fabric_that_arms_too_late_stands_still),

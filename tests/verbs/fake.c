@@ -2,9 +2,9 @@
 #include "fake.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +17,7 @@
 
 struct fake_cq {
     struct ibv_cq cq;
+    bool is_armed;
     struct ibv_wc wcs[WCS_MAX];
     uint32_t first, end;
 };
@@ -38,6 +39,30 @@ static void tell(struct ibv_cq *cq, struct ibv_wc wc)
         abort(); /* what must never happen on a device */
     }
     queue->wcs[queue->end++ % WCS_MAX] = wc;
+    if (queue->is_armed) {
+        queue->is_armed = false;
+        eventfd_write(cq->channel->fd, 1);
+    }
+}
+
+static int req_notify_cq(struct ibv_cq *cq, int solicited)
+{
+    (void)solicited;
+    ((struct fake_cq *)cq)->is_armed = true;
+    return 0;
+}
+
+/* All events are one; whose, nobody asks. */
+static int get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **user)
+{
+    eventfd_t events;
+    *cq = NULL;
+    *user = NULL;
+    return eventfd_read(channel->fd, &events);
+}
+static void ack_cq_events(struct ibv_cq *cq, unsigned n)
+{
+    (void)cq, (void)n;
 }
 
 static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *out)
@@ -238,7 +263,7 @@ static struct ibv_comp_channel *create_comp_channel(struct ibv_context *context)
 {
     struct ibv_comp_channel *channel = calloc(1, sizeof *channel);
     channel->context = context;
-    channel->fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    channel->fd = eventfd(0, EFD_CLOEXEC);
     return channel;
 }
 static int destroy_comp_channel(struct ibv_comp_channel *channel)
@@ -250,8 +275,9 @@ static int destroy_comp_channel(struct ibv_comp_channel *channel)
 static struct ibv_cq *create_cq(struct ibv_context *context, int entries, void *user,
                                 struct ibv_comp_channel *channel, int vector)
 {
-    (void)entries, (void)user, (void)channel, (void)vector;
+    (void)entries, (void)user, (void)vector;
     struct fake_cq *queue = calloc(1, sizeof *queue);
+    queue->cq.channel = channel;
     queue->cq.context = context;
     return &queue->cq;
 }
@@ -352,38 +378,19 @@ void fake_refuse_at(uint32_t n)
 
 const struct prs_verbs_library *fake_library(void)
 {
-    static const struct prs_verbs_library library = {get_device_list,
-                                                     free_device_list,
-                                                     get_device_name,
-                                                     open_device,
-                                                     close_device,
-                                                     query_device,
-                                                     query_port,
-                                                     query_gid_ex,
-                                                     query_pkey,
-                                                     alloc_pd,
-                                                     dealloc_pd,
-                                                     reg_mr,
-                                                     reg_dmabuf_mr,
-                                                     dereg_mr,
-                                                     create_comp_channel,
-                                                     destroy_comp_channel,
-                                                     create_cq,
-                                                     destroy_cq,
-                                                     NULL,
-                                                     NULL,
-                                                     create_srq,
-                                                     destroy_srq,
-                                                     create_qp,
-                                                     modify_qp,
-                                                     destroy_qp,
-                                                     create_ah,
-                                                     destroy_ah,
-                                                     wc_status_str};
+    static const struct prs_verbs_library library = {
+        get_device_list, free_device_list, get_device_name,     open_device,
+        close_device,    query_device,     query_port,          query_gid_ex,
+        query_pkey,      alloc_pd,         dealloc_pd,          reg_mr,
+        reg_dmabuf_mr,   dereg_mr,         create_comp_channel, destroy_comp_channel,
+        create_cq,       destroy_cq,       get_cq_event,        ack_cq_events,
+        create_srq,      destroy_srq,      create_qp,           modify_qp,
+        destroy_qp,      create_ah,        destroy_ah,          wc_status_str};
     memset(&fake, 0, sizeof fake);
     strcpy(fake.device.name, DEVICE_NAME);
     fake.list[0] = &fake.device;
     fake.context.context.ops.poll_cq = poll_cq;
+    fake.context.context.ops.req_notify_cq = req_notify_cq;
     fake.context.context.ops.post_send = post_send;
     fake.context.context.ops.post_recv = post_recv;
     fake.context.context.ops.post_srq_recv = post_srq_recv;

@@ -4,6 +4,7 @@
 #include "fabric/verbs/internal.h"
 #include "fake.h"
 
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -336,6 +337,56 @@ static void test_atomics_masked(void **state)
     close_pair(&pair);
 }
 
+static bool is_readable(const struct pair *pair)
+{
+    struct pollfd watched = {.fd = prs_verbs_wait_fd(pair->from), .events = POLLIN};
+    return poll(&watched, 1, 0) == 1;
+}
+
+/* Not before a poll behind the arming has found nothing. */
+static void fall_asleep(struct pair *pair)
+{
+    uint64_t limit_ns = 0;
+    struct prs_event event;
+    assert_int_equal(prs_verbs_arm(pair->from, &limit_ns), PERSEUS_AGAIN);
+    assert_int_equal(prs_verbs_arm(pair->from, &limit_ns), PERSEUS_AGAIN);
+    assert_int_equal(take(pair, &event), 0);
+    assert_int_equal(prs_verbs_arm(pair->from, &limit_ns), PERSEUS_OK);
+    assert_true(limit_ns == UINT64_MAX);
+    assert_false(is_readable(pair));
+}
+
+static void test_sleep(void **state)
+{
+    (void)state;
+    struct pair pair;
+    struct prs_event events[EVENTS];
+    uint64_t limit_ns;
+    open_connected(&pair, 1);
+    fall_asleep(&pair);
+    for (uint64_t i = 0; i < 3; i++) {
+        struct prs_op op = put(&pair, 0, i);
+        assert_int_equal(prs_verbs_post(pair.from, &op), PERSEUS_OK);
+    }
+    fake_complete(qp_of(&pair, 0), 1); /* wakes */
+    assert_true(is_readable(&pair));
+    assert_int_equal(take(&pair, events), 1);
+    fake_complete(qp_of(&pair, 0), 1); /* comes while nothing is armed, and is found */
+    assert_int_equal(prs_verbs_arm(pair.from, &limit_ns), PERSEUS_AGAIN);
+    assert_int_equal(take(&pair, events), 1);
+    assert_int_equal(prs_verbs_arm(pair.from, &limit_ns), PERSEUS_AGAIN);
+    fake_complete(qp_of(&pair, 0), 1); /* on the way to sleep; its event comes, but is old then */
+    assert_int_equal(take(&pair, events), 1);
+    assert_true(is_readable(&pair));
+    fall_asleep(&pair);
+    connect_pair(&pair, 1); /* a handshake has its times */
+    assert_int_equal(prs_verbs_arm(pair.from, &limit_ns), PERSEUS_AGAIN);
+    assert_int_not_equal(limit_ns, UINT64_MAX);
+    poll_both(&pair);
+    fall_asleep(&pair);
+    close_pair(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,7 +394,7 @@ int main(void)
         cmocka_unit_test(test_strangers),      cmocka_unit_test(test_one_doorbell),
         cmocka_unit_test(test_full),           cmocka_unit_test(test_retry_exceeded),
         cmocka_unit_test(test_device_refuses), cmocka_unit_test(test_goodbye),
-        cmocka_unit_test(test_atomics_masked),
+        cmocka_unit_test(test_atomics_masked), cmocka_unit_test(test_sleep),
     };
     return cmocka_run_group_tests_name("verbs queues", tests, NULL, NULL);
 }

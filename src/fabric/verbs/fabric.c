@@ -38,6 +38,8 @@ static void fill_caps(const struct prs_verbs_fabric *fabric, struct prs_caps *ca
         .inflight_max = smaller(PRS_VERBS_INFLIGHT, (uint32_t)device->attr.max_cqe),
         .batching = true,
         .memory_kinds = prs_verbs_registrations_kinds(&fabric->registrations),
+        .wakes = true,
+        .bytes_are_silent = true,
         .source_needs_region = true,
         .lanes_max = fabric->settings.lanes,
         .lanes_useful = fabric->settings.lanes,
@@ -53,7 +55,7 @@ static void fill_caps(const struct prs_verbs_fabric *fabric, struct prs_caps *ca
              "IBV_SEND_FENCE covers earlier reads and atomics only; queue pairs order writes");
     snprintf(caps->completion_word, sizeof caps->completion_word, "reliable connection");
     snprintf(caps->immediate_word, sizeof caps->immediate_word, "write with immediate");
-    snprintf(caps->wake_word, sizeof caps->wake_word, "nothing");
+    snprintf(caps->wake_word, sizeof caps->wake_word, "completion channel: events, no plain bytes");
 }
 
 static void fabric_close(struct prs_fabric *base)
@@ -137,4 +139,6 @@ const struct prs_fabric_ops prs_verbs_ops = {
     .post = prs_verbs_post,
     .flush = prs_verbs_flush,
     .poll = prs_verbs_poll,
+    .wait_fd = prs_verbs_wait_fd,
+    .arm = prs_verbs_arm,
 };

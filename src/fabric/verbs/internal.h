@@ -19,9 +19,10 @@
 
 #define PRS_VERBS_INFLIGHT \
     4096u /* operations of an endpoint: each has room in its completion queue */
-#define PRS_VERBS_ARRIVALS  1024u /* immediates that wait to be polled */
-#define PRS_VERBS_DATAGRAMS 64u   /* of each direction */
-#define PRS_VERBS_GRH_BYTES 40u   /* before every datagram received */
+#define PRS_VERBS_ARRIVALS    1024u /* immediates that wait to be polled */
+#define PRS_VERBS_REFILL_FROM 64u   /* receives are posted again in lists */
+#define PRS_VERBS_DATAGRAMS   64u   /* of each direction */
+#define PRS_VERBS_GRH_BYTES   40u   /* before every datagram received */
 
 /* What a completion on `arrivals` is of, above the number of a datagram. */
 #define PRS_VERBS_ID_EVENT    UINT64_C(0)
@@ -50,6 +51,13 @@ struct prs_verbs_remote {
     struct prs_remote base;
     uint64_t address;
     uint32_t key;
+};
+
+/* On the way to sleep. */
+enum prs_verbs_arming {
+    PRS_VERBS_AWAKE,  /* completions make no events */
+    PRS_VERBS_ARMED,  /* they do from here on; what came before is not looked at yet */
+    PRS_VERBS_DROWSY, /* ... it is: there was nothing */
 };
 
 enum prs_verbs_peer_state { PRS_VERBS_CONNECTING, PRS_VERBS_READY, PRS_VERBS_LOST };
@@ -98,6 +106,7 @@ struct prs_verbs_endpoint {
     uint64_t id;
     unsigned char key[PRS_VERBS_KEY_BYTES];
     struct ibv_comp_channel *channel;
+    enum prs_verbs_arming arming;
     struct ibv_cq *sends;    /* of the peers' queues */
     struct ibv_cq *arrivals; /* immediates, and datagrams both ways */
     struct ibv_srq *srq;
@@ -173,6 +182,10 @@ void prs_verbs_connections_close(struct prs_verbs_endpoint *endpoint);
 /* post.c */
 enum perseus_status prs_verbs_post(struct prs_endpoint *endpoint, const struct prs_op *op);
 enum perseus_status prs_verbs_flush(struct prs_endpoint *endpoint);
+
+/* wake.c */
+int prs_verbs_wait_fd(struct prs_endpoint *endpoint);
+enum perseus_status prs_verbs_arm(struct prs_endpoint *endpoint, uint64_t *out_limit_ns);
 
 /* poll.c */
 /* Reads up to n completions off `arrivals`; *events is filled with immediates, NULL: they are

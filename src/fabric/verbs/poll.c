@@ -3,8 +3,7 @@
 
 #include "fabric/verbs/internal.h"
 
-#define READ_MAX    32
-#define REFILL_FROM 64u /* receives are posted again in lists */
+#define READ_MAX 32
 
 /* Reads what has completed of our own. It is kept by its queues until it is reported. */
 static enum perseus_status sends_read(struct prs_verbs_endpoint *endpoint)
@@ -14,6 +13,7 @@ static enum perseus_status sends_read(struct prs_verbs_endpoint *endpoint)
     for (int i = 0; i < n; i++) {
         prs_verbs_queue_completed(endpoint, &wcs[i]);
     }
+    endpoint->arming = n > 0 ? PRS_VERBS_AWAKE : endpoint->arming;
     return n >= 0 ? PERSEUS_OK
                   : prs_fail(prs_verbs_of(endpoint)->log, PERSEUS_IO,
                              "%s's completion queue is broken; see dmesg",
@@ -53,10 +53,15 @@ uint32_t prs_verbs_arrivals_read(struct prs_verbs_endpoint *endpoint, struct prs
     struct ibv_wc wcs[READ_MAX];
     int got = ibv_poll_cq(endpoint->arrivals, (int)(n < READ_MAX ? n : READ_MAX), wcs);
     uint32_t filled = 0;
+    if (got > 0) {
+        endpoint->arming = PRS_VERBS_AWAKE;
+    } else if (endpoint->arming == PRS_VERBS_ARMED) {
+        endpoint->arming = PRS_VERBS_DROWSY;
+    }
     for (int i = 0; i < got; i++) {
         filled += take_arrival(endpoint, &wcs[i], events != NULL ? &events[filled] : NULL);
     }
-    if (endpoint->srq_owed >= REFILL_FROM) {
+    if (endpoint->srq_owed >= PRS_VERBS_REFILL_FROM) {
         prs_verbs_arrivals_refill(endpoint);
     }
     return filled;

@@ -13,6 +13,7 @@
  *   queue.c     a reliable connection: its queue pair, and what is in flight on it
  *   post.c      an operation as a work request
  *   poll.c      completions and target events
+ *   wake.c      sleeping until there are any
  *
  * A peer is as many reliable connections as there are lanes (PERSEUS_IB_QPS). Each leads one way:
  * who connects posts on it, and the other side only receives, so that two PEs that connect to each
