@@ -28,15 +28,14 @@ struct variant {
     uint32_t protocol;
     bool vector;
     enum perseus_ordering ordering;
-    bool is_checked;
 };
 
 static const variant variants[] = {
-    {"coupled + drain", PRS_MOE_FAR_COUPLED, false, PERSEUS_ORDERING_DRAIN, true},
-    {"coupled + nic-fence", PRS_MOE_FAR_COUPLED, false, PERSEUS_ORDERING_NIC_FENCE, true},
-    {"decoupled + drain", PRS_MOE_FAR_DECOUPLED, true, PERSEUS_ORDERING_DRAIN, true},
-    {"decoupled + nic-fence", PRS_MOE_FAR_DECOUPLED, true, PERSEUS_ORDERING_NIC_FENCE, true},
-    {"ceiling, unordered", PRS_MOE_FAR_UNORDERED, false, PERSEUS_ORDERING_NIC_FENCE, false},
+    {"coupled + drain", PRS_MOE_FAR_COUPLED, false, PERSEUS_ORDERING_DRAIN},
+    {"coupled + nic-fence", PRS_MOE_FAR_COUPLED, false, PERSEUS_ORDERING_NIC_FENCE},
+    {"decoupled + drain", PRS_MOE_FAR_DECOUPLED, true, PERSEUS_ORDERING_DRAIN},
+    {"decoupled + nic-fence", PRS_MOE_FAR_DECOUPLED, true, PERSEUS_ORDERING_NIC_FENCE},
+    {"ceiling, put-only", PRS_MOE_FAR_PUT_ONLY, false, PERSEUS_ORDERING_NIC_FENCE},
 };
 enum { VARIANTS = sizeof variants / sizeof variants[0] };
 
@@ -58,11 +57,6 @@ __global__ void experts(const uint4 *rows, uint4 *results, const uint32_t *count
         const uint64_t block = PERSEUS_MOE_CUDA_BLOCK;
         first += (counts[e] + block - 1) / block * block * eights;
     }
-}
-
-/* The first launch into each stream comes before any kernel that waits. */
-__global__ void nothing()
-{
 }
 
 struct far_pe {
@@ -160,8 +154,6 @@ static void open_pe(far_pe &pe, const problem &of, uint32_t me, const variant &v
     CHECK_CUDA(cudaStreamCreateWithFlags(&pe.stream, cudaStreamNonBlocking));
     CHECK_CUDA(cudaEventCreate(&pe.begin));
     CHECK_CUDA(cudaEventCreate(&pe.end));
-    nothing<<<1, 1, 0, pe.stream>>>();
-    wait_for(pe.stream);
 }
 
 struct far_job {
@@ -181,6 +173,10 @@ struct far_job {
             perseus_device_pe_get(pe.device, &pe.far.wire.pe);
             make_groups(pe, variant.vector);
         }
+        launch_all(true);
+        for (far_pe &pe : pes) {
+            wait_for(pe.stream);
+        }
     }
     ~far_job()
     {
@@ -194,19 +190,24 @@ struct far_job {
             }
         }
     }
-    /* One forward of all PEs; ms of the slowest one's dispatch, experts and combine. */
-    double forward()
+    /* All PEs' dispatches first, so that none waits long for another to be launched. */
+    void launch_all(bool is_idle)
     {
         const uint32_t ctas = CTAS / (uint32_t)pes.size();
-        const uint64_t number = forwards++;
+        const uint64_t number = forwards;
         for (far_pe &pe : pes) {
-            const prs_moe_far_layout &layout = pe.far.layout;
-            unsigned char *half = pe.far.wire.pe.heap + layout.halves[number % PRS_MOE_FAR_HALVES];
-            CHECK_CUDA(cudaMemsetAsync(
-                pe.input.y, 0xff, (size_t)pe.input.tokens * pe.far.shape.hidden * 2, pe.stream));
+            const size_t bytes = (size_t)pe.input.tokens * pe.far.shape.hidden * 2;
+            pe.far.is_idle = is_idle;
+            CHECK_CUDA(cudaMemsetAsync(pe.input.y, 0xff, bytes, pe.stream));
+        }
+        for (far_pe &pe : pes) {
             CHECK_CUDA(cudaEventRecord(pe.begin, pe.stream));
             CHECK_CUDA((cudaError_t)prs_moe_far_launch_dispatch(pe.far, pe.input, number, pe.counts,
                                                                 ctas, pe.stream));
+        }
+        for (far_pe &pe : pes) {
+            const prs_moe_far_layout &layout = pe.far.layout;
+            unsigned char *half = pe.far.wire.pe.heap + layout.halves[number % PRS_MOE_FAR_HALVES];
             experts<<<ctas, 256, 0, pe.stream>>>(
                 (const uint4 *)(half + layout.rows), (uint4 *)(half + layout.results), pe.counts,
                 pe.far.shape.experts / pe.far.shape.n_pes, pe.far.shape.hidden / 8);
@@ -215,11 +216,19 @@ struct far_job {
                                                                layout.results, ctas, pe.stream));
             CHECK_CUDA(cudaEventRecord(pe.end, pe.stream));
         }
+    }
+    /* One forward of all PEs; ms of the slowest one's dispatch, experts and combine. */
+    double forward()
+    {
         double slowest = 0;
+        launch_all(false);
+        forwards++;
+        for (far_pe &pe : pes) {
+            wait_for(pe.stream);
+        }
         for (far_pe &pe : pes) {
             float ms = 0;
             uint32_t status = 0;
-            wait_for(pe.stream);
             CHECK_CUDA(cudaEventElapsedTime(&ms, pe.begin, pe.end));
             CHECK_CUDA(cudaMemcpy(&status, pe.far.own.failed, 4, cudaMemcpyDeviceToHost));
             failed = failed || status != 0 || perseus_device_check(pe.device) != PERSEUS_OK;
@@ -290,9 +299,10 @@ static bool measure(uint32_t n_pes, uint32_t tokens, std::mt19937_64 &random)
                     times[v].push_back(ms);
                 }
             }
-            errors[v] = std::max(errors[v], job.error());
+            const double error = job.error();
+            errors[v] = !(error <= errors[v]) ? error : errors[v]; /* no number stays */
             perseus_device_stats(job.pes[0].device, PERSEUS_ALL_PES, &stats[v]);
-            right = right && !job.failed && (!variants[v].is_checked || errors[v] < 1e-2);
+            right = right && !job.failed && errors[v] < 1e-2;
         }
     }
     printf("\n%u PEs of one GPU, %u tokens each, qwen3-30b, medians of %d forwards without "
@@ -305,7 +315,7 @@ static bool measure(uint32_t n_pes, uint32_t tokens, std::mt19937_64 &random)
         printf("%-24s %9.3f %7.2fx %10.2f %8llu %8llu %10.2e%s\n", variants[v].name, ms,
                vanilla / ms, ms / ceiling, (unsigned long long)stats[v].fences / FORWARDS,
                (unsigned long long)stats[v].drains / FORWARDS, errors[v],
-               variants[v].is_checked && !(errors[v] < 1e-2) ? "  WRONG" : "");
+               errors[v] < 1e-2 ? "" : "  WRONG");
     }
     for (__nv_bfloat16 *x : of.x) {
         cudaFree(x);

@@ -28,13 +28,13 @@ PRS_DEVICE uint16_t prs_moe_far_to_bf16(float value)
                : (uint16_t)((word + 0x7fff + (word >> 16 & 1)) >> 16);
 }
 
-/* A whole CTA: what expert `of_host` of this PE made of `source`'s rows. */
-PRS_DEVICE void prs_moe_far_answer(const prs_moe_far_half &half, uint64_t results, uint32_t of_host,
-                                   uint32_t source, const prs_moe_crew &crew)
+/* What expert `of_host` of this PE made of `source`'s rows. */
+PRS_DEVICE prs_moe_letter prs_moe_far_reply(const prs_moe_far_half &half, uint64_t results,
+                                            uint32_t of_host, uint32_t source)
 {
     const prs_moe_far &far = half.far;
     const uint32_t expert = prs_moe_far_first_of(far.shape, far.shape.me) + of_host;
-    const uint32_t n = half.count(source, expert);
+    const uint64_t rows = half.count(source, expert);
     uint32_t row = far.own.first_row[expert];
     for (uint32_t pe = 0; pe < source; pe++) {
         row += half.count(pe, expert);
@@ -42,24 +42,48 @@ PRS_DEVICE void prs_moe_far_answer(const prs_moe_far_half &half, uint64_t result
     prs_moe_letter letter = {};
     letter.to = half.row(far.layout.answers, half.place(source, expert));
     letter.from = half.row(results, row);
-    letter.bytes = (uint64_t)n * far.shape.hidden * 2;
+    letter.bytes = rows * far.shape.hidden * 2;
     letter.is_answer = true;
     letter.member = source * far.layout.hosted_max + of_host;
     letter.target = source;
     letter.signal = prs_moe_far_word_answered(far.layout, expert);
     letter.value = half.number + 1;
+    return letter;
+}
+
+/* A whole CTA. */
+PRS_DEVICE void prs_moe_far_answer(const prs_moe_far_half &half, uint64_t results, uint32_t of_host,
+                                   uint32_t source, const prs_moe_crew &crew)
+{
+    const prs_moe_far &far = half.far;
+    const prs_moe_letter letter = prs_moe_far_reply(half, results, of_host, source);
     if (source == far.shape.me) {
         prs_moe_eight *to = (prs_moe_eight *)far.wire.at(letter.to);
         const prs_moe_eight *from = (const prs_moe_eight *)far.wire.at(letter.from);
-        for (uint32_t i = crew.rank; i < n * (far.shape.hidden / 8); i += crew.size) {
+        for (uint64_t i = crew.rank; i < letter.bytes / sizeof *to; i += crew.size) {
             to[i] = from[i];
         }
         prs_moe_crew_sync();
         if (crew.rank == 0) {
             prs_store_release_sys((uint64_t *)far.wire.at(letter.signal), letter.value);
         }
-    } else if (crew.rank == 0 && (n > 0 || far.protocol == PRS_MOE_FAR_DECOUPLED)) {
+    } else if (crew.rank == 0 && (letter.bytes > 0 || far.protocol == PRS_MOE_FAR_DECOUPLED)) {
         prs_moe_far_fail(far, far.wire.send(far.protocol, letter));
+    }
+}
+
+/* Put-only: the signals of all answers. */
+PRS_DEVICE void prs_moe_far_signal_answers(const prs_moe_far_half &half, uint64_t results,
+                                           const prs_moe_crew &crew)
+{
+    const prs_moe_far &far = half.far;
+    const uint32_t n_pes = far.shape.n_pes;
+    const uint32_t pairs = prs_moe_far_hosted(far.shape, far.shape.me) * n_pes;
+    for (uint32_t i = crew.rank; i < pairs; i += crew.size) {
+        const prs_moe_letter letter = prs_moe_far_reply(half, results, i / n_pes, i % n_pes);
+        if (letter.target != far.shape.me && letter.bytes > 0) {
+            prs_moe_far_fail(far, far.wire.signal(letter));
+        }
     }
 }
 
@@ -107,6 +131,9 @@ PRS_DEVICE void prs_moe_far_combine(const prs_moe_far &far, const perseus_moe_cu
     }
     for (uint32_t i = crew.cta; i < pairs; i += crew.ctas) {
         prs_moe_far_answer(half, results, i / shape.n_pes, (shape.me + 1 + i) % shape.n_pes, crew);
+    }
+    if (prs_moe_far_signals(half, crew, 4)) {
+        prs_moe_far_signal_answers(half, results, crew);
     }
     for (uint32_t i = crew.rank; i < shape.experts; i += crew.size) {
         if (half.count(shape.me, i) > 0) {

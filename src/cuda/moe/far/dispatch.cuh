@@ -10,8 +10,6 @@
 
 #include "cuda/moe/far/round.cuh"
 
-#define PRS_MOE_FAR_MEETINGS 3 /* of a PE's CTAs, in a dispatch */
-
 /* Each row's rank among those for its expert. */
 PRS_DEVICE void prs_moe_far_count(const prs_moe_far_half &half, const perseus_moe_cuda_input &input,
                                   const prs_moe_crew &crew)
@@ -107,23 +105,33 @@ PRS_DEVICE void prs_moe_far_locate(const prs_moe_far_half &half, prs_moe_far_scr
     }
 }
 
-/* A whole CTA: this PE's rows for one expert. */
-PRS_DEVICE void prs_moe_far_send(const prs_moe_far_half &half, const perseus_moe_cuda_input &input,
-                                 uint32_t expert, const prs_moe_crew &crew)
+/* This PE's rows for one expert. */
+PRS_DEVICE prs_moe_letter prs_moe_far_letter(const prs_moe_far_half &half, uint32_t expert)
 {
     const prs_moe_far &far = half.far;
-    const uint32_t host = prs_moe_far_host_of(far.shape, expert), eights = far.shape.hidden / 8;
-    const uint32_t n = half.count(far.shape.me, expert), place = far.own.place[expert];
-    const bool is_here = host == far.shape.me;
+    const uint32_t host = prs_moe_far_host_of(far.shape, expert);
+    const uint64_t rows = half.count(far.shape.me, expert);
     prs_moe_letter letter = {};
     letter.to = half.row(far.layout.rows, far.own.begin[expert]);
-    letter.from = half.row(far.layout.staged, place);
-    letter.bytes = (uint64_t)n * far.shape.hidden * 2;
+    letter.from = half.row(far.layout.staged, far.own.place[expert]);
+    letter.bytes = rows * far.shape.hidden * 2;
     letter.member = expert;
     letter.target = host;
     letter.signal = prs_moe_far_word_arrived(far.layout, far.shape.me,
                                              expert - prs_moe_far_first_of(far.shape, host));
     letter.value = half.number + 1;
+    return letter;
+}
+
+/* A whole CTA. */
+PRS_DEVICE void prs_moe_far_send(const prs_moe_far_half &half, const perseus_moe_cuda_input &input,
+                                 uint32_t expert, const prs_moe_crew &crew)
+{
+    const prs_moe_far &far = half.far;
+    const prs_moe_letter letter = prs_moe_far_letter(half, expert);
+    const uint32_t eights = far.shape.hidden / 8, place = far.own.place[expert];
+    const uint32_t n = half.count(far.shape.me, expert);
+    const bool is_here = letter.target == far.shape.me;
     prs_moe_eight *to = (prs_moe_eight *)far.wire.at(is_here ? letter.to : letter.from);
     for (uint32_t i = crew.rank; i < n * eights; i += crew.size) {
         const uint32_t token = far.own.order[place + i / eights] / far.shape.top_k;
@@ -134,6 +142,18 @@ PRS_DEVICE void prs_moe_far_send(const prs_moe_far_half &half, const perseus_moe
         prs_store_release_sys((uint64_t *)far.wire.at(letter.signal), letter.value);
     } else if (crew.rank == 0 && (n > 0 || far.protocol == PRS_MOE_FAR_DECOUPLED)) {
         prs_moe_far_fail(far, far.wire.send(far.protocol, letter));
+    }
+}
+
+/* Put-only: the signals of all that was sent. */
+PRS_DEVICE void prs_moe_far_signal_rows(const prs_moe_far_half &half, const prs_moe_crew &crew)
+{
+    const prs_moe_far &far = half.far;
+    for (uint32_t expert = crew.rank; expert < far.shape.experts; expert += crew.size) {
+        const prs_moe_letter letter = prs_moe_far_letter(half, expert);
+        if (letter.target != far.shape.me && letter.bytes > 0) {
+            prs_moe_far_fail(far, far.wire.signal(letter));
+        }
     }
 }
 
@@ -161,24 +181,23 @@ PRS_DEVICE void prs_moe_far_dispatch(const prs_moe_far &far, const perseus_moe_c
     const prs_moe_far_shape &shape = far.shape;
     const uint32_t choices = input.tokens * shape.top_k, step = crew.ctas * crew.size;
     const uint32_t thread = crew.cta * crew.size + crew.rank;
-    const uint64_t met = number * PRS_MOE_FAR_MEETINGS;
     for (uint32_t i = thread; i < shape.experts; i += step) {
         next.words(far.layout.sent)[i] = 0;
     }
     prs_moe_far_count(half, input, crew);
-    prs_moe_far_meet(far, crew, met);
+    prs_moe_far_meet(far, crew, prs_moe_far_meeting(far, number, 0));
     if (crew.cta == 0) {
         prs_moe_far_tell(half, scratch, crew);
         prs_moe_far_locate(half, scratch, crew);
     }
-    prs_moe_far_meet(far, crew, met + 1);
+    prs_moe_far_meet(far, crew, prs_moe_far_meeting(far, number, 1));
     for (uint32_t i = thread; i < choices && prs_moe_far_goes_on(far); i += step) {
         const int64_t expert = prs_moe_far_id(input, i);
         if (expert >= 0) {
             far.own.order[far.own.place[expert] + far.own.ranks[i]] = i;
         }
     }
-    prs_moe_far_meet(far, crew, met + 2);
+    prs_moe_far_meet(far, crew, prs_moe_far_meeting(far, number, 2));
     if (!prs_moe_far_goes_on(far)) {
         return;
     }
@@ -188,6 +207,9 @@ PRS_DEVICE void prs_moe_far_dispatch(const prs_moe_far &far, const perseus_moe_c
         if (of_host < prs_moe_far_hosted(shape, host)) {
             prs_moe_far_send(half, input, prs_moe_far_first_of(shape, host) + of_host, crew);
         }
+    }
+    if (prs_moe_far_signals(half, crew, 3)) {
+        prs_moe_far_signal_rows(half, crew);
     }
     prs_moe_far_await_rows(half, crew);
     const uint32_t first = prs_moe_far_first_of(shape, shape.me);

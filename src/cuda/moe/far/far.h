@@ -35,7 +35,7 @@
 enum prs_moe_far_protocol {
     PRS_MOE_FAR_COUPLED,   /* each put with its signal */
     PRS_MOE_FAR_DECOUPLED, /* puts; the last one to a PE sends one fence and all signals */
-    PRS_MOE_FAR_UNORDERED /* signals that nothing holds back: a ceiling, its outputs may be wrong */
+    PRS_MOE_FAR_PUT_ONLY   /* all puts, one quiet, then all signals: a ceiling, without overlap */
 };
 
 struct prs_moe_far_shape {

@@ -20,6 +20,9 @@ __global__ void __launch_bounds__(THREADS)
              uint32_t *counts)
 {
     __shared__ prs_moe_far_scratch scratch;
+    if (far.is_idle != 0) {
+        return;
+    }
     prs_moe_far_dispatch(far, input, number, counts, scratch, crew());
 }
 
@@ -27,7 +30,9 @@ __global__ void __launch_bounds__(THREADS)
     combine(const __grid_constant__ prs_moe_far far,
             const __grid_constant__ perseus_moe_cuda_input input, uint64_t number, uint64_t results)
 {
-    prs_moe_far_combine(far, input, number, results, crew());
+    if (far.is_idle == 0) {
+        prs_moe_far_combine(far, input, number, results, crew());
+    }
 }
 
 } // namespace

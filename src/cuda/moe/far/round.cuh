@@ -29,6 +29,9 @@ struct prs_moe_far {
     prs_moe_wire wire;
     uint32_t protocol; /* enum prs_moe_far_protocol */
     uint32_t timeout_ms;
+    /* Kernels return at once: a first launch into a stream may wait for kernels that run, so it
+     * must not be one that others wait for. */
+    uint32_t is_idle;
 };
 
 /* In shared memory of CTA 0, or of none. */
@@ -134,6 +137,29 @@ PRS_DEVICE void prs_moe_far_meet(const prs_moe_far &far, const prs_moe_crew &cre
         }
     }
     prs_moe_crew_sync();
+}
+
+/* Meetings of a forward: three of its dispatch, and one behind all puts of each half where signals
+ * wait for those. */
+PRS_DEVICE uint64_t prs_moe_far_meeting(const prs_moe_far &far, uint64_t number, uint32_t which)
+{
+    return number * (far.protocol == PRS_MOE_FAR_PUT_ONLY ? 5 : 3) + which;
+}
+
+/* Put-only, all CTAs, behind their puts: CTA 0 waits until all are there, and may signal then. */
+PRS_DEVICE bool prs_moe_far_signals(const prs_moe_far_half &half, const prs_moe_crew &crew,
+                                    uint32_t meeting)
+{
+    const prs_moe_far &far = half.far;
+    if (far.protocol != PRS_MOE_FAR_PUT_ONLY) {
+        return false;
+    }
+    prs_moe_far_meet(far, crew, prs_moe_far_meeting(far, half.number, meeting));
+    if (crew.cta == 0 && crew.rank == 0) {
+        prs_moe_far_fail(far, far.wire.quiet());
+    }
+    prs_moe_crew_sync();
+    return crew.cta == 0;
 }
 
 /* The expert of a choice, or -1. */

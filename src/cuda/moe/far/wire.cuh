@@ -5,7 +5,9 @@
  * kernels take by value, with
  *
  *     at(offset)                           this PE's heap
- *     send(protocol, letter)               one put and its signal, by one thread
+ *     send(protocol, letter)               one put and its signal (put-only: none), by one thread
+ *     signal(letter)                       the signal alone
+ *     quiet()                              all that was sent is there
  *     await(word, value, timeout_ms, peer) until a signal word of this heap is there
  *
  * and all of them return an enum perseus_status but for `at`.

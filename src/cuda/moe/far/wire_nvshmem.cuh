@@ -30,8 +30,18 @@ struct prs_moe_wire_nvshmem {
                                       letter.value, NVSHMEM_SIGNAL_SET, target);
         } else {
             nvshmem_putmem_nbi(at(letter.to), at(letter.from), letter.bytes, target);
-            nvshmemx_signal_op(signal, letter.value, NVSHMEM_SIGNAL_SET, target);
         }
+        return PERSEUS_OK;
+    }
+    PRS_MOE_MEMBER perseus_status signal(const prs_moe_letter &letter) const
+    {
+        nvshmemx_signal_op((uint64_t *)at(letter.signal), letter.value, NVSHMEM_SIGNAL_SET,
+                           (int)letter.target);
+        return PERSEUS_OK;
+    }
+    PRS_MOE_MEMBER perseus_status quiet() const
+    {
+        nvshmem_quiet();
         return PERSEUS_OK;
     }
     /* Looks one by one: NVSHMEM's own wait has no deadline. */

@@ -27,11 +27,16 @@ struct prs_moe_wire_perseus {
             return perseus_put_signal_nbi(pe, at(letter.to), at(letter.from), letter.bytes, signal,
                                           letter.value, PERSEUS_SIGNAL_SET, target);
         }
-        const perseus_status status =
-            perseus_put_nbi(pe, at(letter.to), at(letter.from), letter.bytes, target);
-        return status == PERSEUS_OK
-                   ? perseus_signal_op_nbi(pe, signal, letter.value, PERSEUS_SIGNAL_SET, target)
-                   : status;
+        return perseus_put_nbi(pe, at(letter.to), at(letter.from), letter.bytes, target);
+    }
+    PRS_MOE_MEMBER perseus_status signal(const prs_moe_letter &letter) const
+    {
+        return perseus_signal_op_nbi(pe, (uint64_t *)at(letter.signal), letter.value,
+                                     PERSEUS_SIGNAL_SET, (int)letter.target);
+    }
+    PRS_MOE_MEMBER perseus_status quiet() const
+    {
+        return perseus_quiet(pe);
     }
     PRS_MOE_MEMBER perseus_status await(uint64_t word, uint64_t value, uint32_t timeout_ms,
                                         int peer) const
