@@ -155,7 +155,9 @@ static void check_group(const struct world *world, const struct group_op *group,
                         unsigned char value)
 {
     bool is_fence_open = true, is_behind_seen = false;
-    for (uint32_t i = 0; i < n; i++) {
+    /* From the last one to the first: a device writes while we look, and what is seen of a later
+     * one must be true of those before it from then on. */
+    for (uint32_t i = n; i-- > 0;) {
         bool is_seen = is_visible(world, group[i].kind, group[i].to, i, value);
         if (i < PUTS_MAX) {
             is_fence_open &= is_seen || !group[i].is_ordered;
