@@ -18,6 +18,7 @@ struct sim_cluster_config {
     uint32_t n_pes, job_pes; /* a multiple of job_pes */
     uint64_t seed;
     enum perseus_ordering ordering;
+    bool stock;
     const struct prs_mode *mode;
     uint64_t words_bytes, heap_bytes;
     uint32_t ring_slots;

@@ -18,7 +18,7 @@ struct exchange {
     const struct sim_exchange_config *config;
     struct sim_cluster cluster;
     struct exchange_pe *pes;
-    uint32_t n_pes, done;
+    uint32_t n_pes, n_senders, done;
     uint64_t quiet_ns, arrived_ns, checksum;
     enum perseus_status status;
 };
@@ -45,7 +45,7 @@ static void completed(void *context)
     if (!pe->is_done && sim_pe_poll_ticket(pe->pe, pe->ticket, &status)) {
         pe->is_done = true;
         exchange->done++;
-        uint64_t at_ns = sim_pe_cpu_ns(pe->pe);
+        uint64_t at_ns = sim_pe_cpu_ns(pe->pe) + (uint64_t)sim_pe_sweep_ns(pe->pe);
         exchange->quiet_ns = at_ns > exchange->quiet_ns ? at_ns : exchange->quiet_ns;
         exchange->status = exchange->status == PERSEUS_OK ? status : exchange->status;
     }
@@ -81,6 +81,17 @@ static void submit(struct exchange_pe *pe, const struct prs_desc *desc)
     }
 }
 
+static void submit_signal(struct exchange_pe *pe, uint32_t target, uint32_t transfer)
+{
+    const struct prs_desc desc = {.kind = PRS_DESC_SIGNAL,
+                                  .sub = PERSEUS_SIGNAL_SET,
+                                  .peer = target_of(pe, target),
+                                  .ticket = PRS_DESC_NO_TICKET,
+                                  .remote = signal_of(pe, transfer),
+                                  .value = 1};
+    submit(pe, &desc);
+}
+
 static void send_transfers(struct exchange_pe *pe)
 {
     const struct sim_exchange_config *config = pe->exchange->config;
@@ -109,23 +120,48 @@ static void send_signals(struct exchange_pe *pe)
             .kind = PRS_DESC_FENCE, .peer = target_of(pe, n), .ticket = PRS_DESC_NO_TICKET};
         submit(pe, &fence);
         for (uint32_t i = n; i < config->transfers; i += n_remote) {
-            const struct prs_desc desc = {.kind = PRS_DESC_SIGNAL,
-                                          .sub = PERSEUS_SIGNAL_SET,
+            submit_signal(pe, n, i);
+        }
+    }
+}
+
+static void send_alltoall(struct exchange_pe *pe)
+{
+    const struct exchange *exchange = pe->exchange;
+    uint32_t n_remote = exchange->n_pes - exchange->config->platform->pes_per_node;
+    uint64_t at = payload_at(exchange);
+    for (uint32_t put = 0; put < 2; put++) { /* the rows, and how many of each expert */
+        for (uint32_t n = 0; n < n_remote; n++) {
+            const struct prs_desc desc = {.kind = PRS_DESC_PUT,
                                           .peer = target_of(pe, n),
                                           .ticket = PRS_DESC_NO_TICKET,
-                                          .remote = signal_of(pe, i),
-                                          .value = 1};
+                                          .local = at,
+                                          .remote = at,
+                                          .bytes = put == 0 ? exchange->config->bytes : 64};
             submit(pe, &desc);
         }
+    }
+    const struct prs_desc fence = {
+        .kind = PRS_DESC_FENCE, .peer = PRS_DESC_ALL_PEERS, .ticket = PRS_DESC_NO_TICKET};
+    for (uint32_t i = 0; i < exchange->n_pes * exchange->config->transfers; i++) {
+        submit(pe, &fence);
+    }
+    for (uint32_t n = 0; n < n_remote; n++) {
+        submit_signal(pe, n, 0);
     }
 }
 
 static void start_pe(struct exchange *exchange, uint32_t index)
 {
     struct exchange_pe *pe = &exchange->pes[index];
+    enum sim_exchange_kind kind = exchange->config->kind;
     pe->pe = exchange->cluster.pes[index];
-    send_transfers(pe);
-    if (exchange->config->kind == SIM_EXCHANGE_DECOUPLED) {
+    if (kind == SIM_EXCHANGE_ALLTOALL) {
+        send_alltoall(pe);
+    } else {
+        send_transfers(pe);
+    }
+    if (kind == SIM_EXCHANGE_DECOUPLED) {
         send_signals(pe);
     }
     if (exchange->status == PERSEUS_OK) {
@@ -153,6 +189,7 @@ static enum perseus_status build(struct exchange *exchange)
                                          .job_pes = exchange->n_pes,
                                          .seed = config->seed,
                                          .ordering = config->ordering,
+                                         .stock = config->stock,
                                          .words_bytes = payload_at(exchange),
                                          .heap_bytes = payload_at(exchange) + config->bytes,
                                          .ring_slots = 4096,
@@ -169,7 +206,7 @@ static void report(const struct exchange *exchange, struct sim_exchange_result *
 {
     struct perseus_stats stats;
     sim_cluster_stats(&exchange->cluster, &stats);
-    double each = 1.0 / exchange->n_pes;
+    double each = 1.0 / exchange->n_senders;
     *out =
         (struct sim_exchange_result){.quiet_ms = (double)exchange->quiet_ns * 1e-6,
                                      .arrived_ms = (double)exchange->arrived_ns * 1e-6,
@@ -185,23 +222,27 @@ enum perseus_status sim_exchange_run(const struct sim_exchange_config *config,
                                      struct sim_exchange_result *out)
 {
     uint32_t n_pes = config->nodes * config->platform->pes_per_node;
-    if (config->nodes < 2 || config->transfers == 0 || config->bytes == 0) {
+    if (config->nodes < 2 || config->transfers == 0 || config->bytes == 0 ||
+        config->senders > n_pes) {
         return prs_fail(config->log, PERSEUS_INVALID_ARGUMENT,
-                        "an exchange needs two nodes, a transfer and a byte");
+                        "an exchange needs two nodes, a transfer, a byte, and no more senders than "
+                        "PEs");
     }
-    struct exchange exchange = {.config = config, .n_pes = n_pes};
+    struct exchange exchange = {.config = config,
+                                .n_pes = n_pes,
+                                .n_senders = config->senders > 0 ? config->senders : n_pes};
     enum perseus_status status = build(&exchange);
     if (status == PERSEUS_OK) {
-        for (uint32_t i = 0; i < n_pes; i++) {
+        for (uint32_t i = 0; i < exchange.n_senders; i++) {
             start_pe(&exchange, i);
         }
         while (exchange.status == PERSEUS_OK && prs_timeline_step(exchange.cluster.timeline)) {
         }
         status = exchange.status;
-        if (status == PERSEUS_OK && exchange.done < n_pes) {
+        if (status == PERSEUS_OK && exchange.done < exchange.n_senders) {
             status = prs_fail(config->log, PERSEUS_TIMEOUT,
                               "%u of %u PEs are not quiet, and nothing more happens",
-                              n_pes - exchange.done, n_pes);
+                              exchange.n_senders - exchange.done, exchange.n_senders);
         }
     }
     if (status == PERSEUS_OK) {

@@ -138,9 +138,9 @@ static void weak_scaling(struct sim_lab *lab, struct sim_figure *figure)
         struct sim_series *series = line(figure, lines[l].name, false);
         for (uint32_t nodes = 1; nodes <= 16; nodes *= 2) {
             point(series, nodes,
-                  forward_ms(lab, SIM_LAB_SLINGSHOT, lines[l].model, nodes, SIM_FIGURE_TOKENS,
+                  forward_ms(lab, SIM_LAB_SLINGSHOT, lines[l].model, nodes, SIM_FIGURE_1_TOKENS,
                              lines[l].variant, 0) /
-                      forward_ms(lab, SIM_LAB_SLINGSHOT, lines[l].model, 1, SIM_FIGURE_TOKENS,
+                      forward_ms(lab, SIM_LAB_SLINGSHOT, lines[l].model, 1, SIM_FIGURE_1_TOKENS,
                                  lines[l].variant, 0));
         }
     }
@@ -176,7 +176,7 @@ static void by_group(struct sim_lab *lab, struct sim_figure *figure, uint32_t no
 
 static void groups_of_8(struct sim_lab *lab, struct sim_figure *figure)
 {
-    by_group(lab, figure, 8, SIM_FIGURE_TOKENS, SIM_DECOUPLED_ONLY, "");
+    by_group(lab, figure, 8, SIM_FIGURE_7_TOKENS, SIM_DECOUPLED_ONLY, "");
     published(figure, "coupled", "fig7.coupled", 1);
     published(figure, "decoupled", "fig7.decoupled_g1", 1);
     published(figure, "decoupled", "fig7.decoupled_g28", 28);
@@ -252,7 +252,7 @@ static const struct {
     void (*make)(struct sim_lab *lab, struct sim_figure *figure);
 } figures[] = {
     {{.id = "1",
-      .title = "Weak scaling, 1K tokens a PE",
+      .title = "Weak scaling, 4K tokens a PE",
       .x_label = "nodes",
       .y_label = "time over one node",
       .x_log = true},

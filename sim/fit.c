@@ -7,17 +7,20 @@
 
 #define FIELDS_MAX 24
 #define FAR_AWAY   1e6
+#define STEP       0.3 /* of logarithms */
 
-static double log_of(double value)
+/* Three digits: what is found is what a preset says. */
+static double rounded(double value)
 {
-    return log(fmax(value, 1e-6));
+    double unit = pow(10, floor(log10(value)) - 2);
+    return round(value / unit) * unit;
 }
 
 static struct sim_platform platform_at(const struct sim_fit *fit, const double *x)
 {
     struct sim_platform platform = *fit->platform;
     for (uint32_t i = 0; i < fit->n_fields; i++) {
-        (void)sim_platform_set(&platform, fit->fields[i].name, exp(x[i]), NULL);
+        (void)sim_platform_set(&platform, fit->fields[i].name, rounded(exp(x[i])), NULL);
     }
     return platform;
 }
@@ -41,14 +44,14 @@ enum perseus_status sim_fit_run(struct sim_fit *fit, const struct prs_log *messa
         return prs_fail(messages, PERSEUS_LIMIT, "a fit has at most %d fields", FIELDS_MAX);
     }
     for (uint32_t i = 0; i < fit->n_fields; i++) {
-        double start = 0;
-        enum perseus_status status = sim_platform_get(fit->platform, fit->fields[i].name, &start);
+        double value = 0;
+        enum perseus_status status = sim_platform_get(fit->platform, fit->fields[i].name, &value);
         if (status != PERSEUS_OK) {
             return prs_fail(messages, status, "there is no field %s to fit", fit->fields[i].name);
         }
-        low[i] = log_of(fit->fields[i].low);
-        high[i] = log_of(fit->fields[i].high);
-        x[i] = fmin(fmax(log_of(start), low[i]), high[i]);
+        low[i] = log(fit->fields[i].low);
+        high[i] = log(fit->fields[i].high);
+        x[i] = (low[i] + high[i]) / 2;
     }
     nlopt_opt method = nlopt_create(NLOPT_LN_SBPLX, fit->n_fields);
     if (method == NULL) {
@@ -56,7 +59,7 @@ enum perseus_status sim_fit_run(struct sim_fit *fit, const struct prs_log *messa
     }
     nlopt_set_lower_bounds(method, low);
     nlopt_set_upper_bounds(method, high);
-    nlopt_set_initial_step1(method, 0.15);
+    nlopt_set_initial_step1(method, STEP);
     nlopt_set_min_objective(method, objective, fit);
     nlopt_set_maxeval(method, (int)fit->rounds);
     nlopt_set_xtol_rel(method, 1e-3);

@@ -7,11 +7,11 @@
 
 struct sim_fit_field {
     const char *name;
-    double low, high; /* searched on a logarithmic scale */
+    double low, high; /* searched on a logarithmic scale, from the middle on */
 };
 
 struct sim_fit {
-    struct sim_platform *platform; /* begins the search; afterwards the best found */
+    struct sim_platform *platform; /* its other fields stay; afterwards the best found */
     const struct sim_fit_field *fields;
     uint32_t n_fields, rounds;
     /* What is to be small, of a platform; NaN counts as far away. */

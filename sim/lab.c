@@ -113,6 +113,7 @@ static void run_forward(struct sim_lab *lab, struct forward *forward)
                                     .protocol = decoupled ? SIM_DECOUPLED : SIM_COUPLED,
                                     .group_experts = what->group,
                                     .ordering = by_nic ? platform->perseus : platform->vanilla,
+                                    .stock = true,
                                     .seed = lab->seed,
                                     .log = lab->log};
     if (model->experts < what->nodes * platform->pes_per_node) {
@@ -177,6 +178,7 @@ const struct sim_exchange_result *sim_lab_exchange(struct sim_lab *lab,
                                          .kind = what->kind,
                                          .ordering =
                                              what->by_nic ? platform->perseus : platform->vanilla,
+                                         .stock = true,
                                          .seed = lab->seed,
                                          .log = lab->log};
     enum perseus_status status = sim_exchange_run(&config, &transfers->result);

@@ -126,6 +126,7 @@ static enum perseus_status build_cluster(struct sim_run *run)
                                          .job_pes = run->job_pes,
                                          .seed = config->seed,
                                          .ordering = config->ordering,
+                                         .stock = config->stock,
                                          .words_bytes = run->payload_at,
                                          .heap_bytes = run->payload_at + run->plan.symmetric_bytes,
                                          .ring_slots = SIM_RING_SLOTS,

@@ -26,9 +26,11 @@ struct sim_moe_config {
     enum sim_protocol protocol; /* of the dispatch */
     bool answers_decoupled;     /* else every block of rows is a put with signal */
     bool vector;                /* decoupled: a group's signals to one PE go as one write */
+    bool in_turn;               /* each PE begins its dispatch with another PE */
     bool bulk;                  /* decoupled, per PE: one put for all experts of a PE */
     uint32_t group_experts;     /* of a signal group; 0: those of one PE */
     enum perseus_ordering ordering;
+    bool stock;  /* the proxy of the library that the paper changes (pe.h) */
     double skew; /* exponent of a Zipf routing; 0: balanced, with capacity tokens * k / E */
     uint64_t seed;
     const struct prs_log *log;

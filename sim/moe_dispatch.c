@@ -2,6 +2,7 @@
 /* moe_dispatch.c: thread blocks stage rows and hand them out; leaders signal for their groups. */
 #include <stdlib.h>
 
+#include "base/rng.h"
 #include "sim/moe_run.h"
 
 /* Descriptors of a fence and its signals that are pushed in one call. */
@@ -31,16 +32,15 @@ static void count_groups(struct sim_moe_pe *pe)
     }
 }
 
-/* Next PE first, so that not all begin with the same; PEs of the own node are last. */
-static void add_units(struct sim_moe_pe *pe, const uint32_t *first_row, bool is_local)
+/* The next PE first, so that not all begin with the same; the PEs of a node still begin with one.
+ * In turn, each begins with its like of the next node. */
+static void add_units(struct sim_moe_pe *pe, const uint32_t *first_row)
 {
     const struct sim_run *run = pe->run;
     const struct prs_moe_plan *plan = &run->plan;
-    for (uint32_t distance = 1; distance <= run->job_pes; distance++) {
-        uint32_t target = (pe->self + distance) % run->job_pes;
-        if (sim_run_is_local(run, pe->self, target) != is_local) {
-            continue;
-        }
+    uint32_t begin = pe->self + (run->config->in_turn ? run->node_pes : 1);
+    for (uint32_t i = 0; i < run->job_pes; i++) {
+        uint32_t target = (begin + i) % run->job_pes;
         uint32_t first = prs_moe_first_expert(plan, target);
         for (uint32_t hosted = 0; hosted < prs_moe_hosted(plan, target); hosted++) {
             const uint32_t *row = &first_row[first + hosted];
@@ -63,8 +63,7 @@ enum perseus_status sim_dispatch_plan(struct sim_moe_pe *pe, const uint32_t *fir
         pe->answers_left == NULL) {
         return PERSEUS_OUT_OF_MEMORY;
     }
-    add_units(pe, first_row, false);
-    add_units(pe, first_row, true);
+    add_units(pe, first_row);
     count_groups(pe);
     return PERSEUS_OK;
 }
@@ -104,7 +103,7 @@ static void push_signals(struct sim_moe_pe *pe, uint32_t target, uint64_t word,
     sim_run_check(pe->run, sim_pe_submit(pe->pe, &slots[0].desc, used));
 }
 
-/* The signals of a group, those of one PE together. */
+/* The signals of a group, those of one PE together. Units of the own node may lie between. */
 static void signal_group(struct sim_moe_pe *pe, uint32_t group)
 {
     uint32_t i = pe->group_first[group];
@@ -121,6 +120,10 @@ static void signal_group(struct sim_moe_pe *pe, uint32_t group)
     while (i < end) {
         const struct sim_unit *first = &pe->units[i];
         uint32_t n = 0;
+        if (sim_run_is_local(pe->run, pe->self, first->target)) {
+            i++;
+            continue;
+        }
         while (i < end && n < 32 && pe->units[i].target == first->target) {
             values[n++] = 1ull + pe->units[i++].rows;
         }
@@ -274,6 +277,17 @@ static void on_dispatch(void *context)
     prs_timeline_add(run->cluster.timeline, at_ns, on_dispatch, pe);
 }
 
+/* The first node begins at once, the others within apart_ns, all PEs of a node together. */
+static uint64_t begins_ns(const struct sim_moe_pe *pe)
+{
+    const struct sim_run *run = pe->run;
+    const struct sim_gpu *gpu = &run->config->platform->gpu;
+    uint32_t node = (pe->job + pe->self) / run->node_pes;
+    struct prs_rng rng = prs_rng_seeded(run->config->seed << 20 ^ node);
+    double share = node == 0 ? 0 : prs_rng_below(&rng, 1u << 20) / (double)(1u << 20);
+    return (uint64_t)(gpu->start_ns + share * gpu->apart_ns);
+}
+
 /* Thread blocks stage one expert each, all at one time, share the memory, and submit. */
 void sim_dispatch_start(struct sim_moe_pe *pe)
 {
@@ -287,7 +301,7 @@ void sim_dispatch_start(struct sim_moe_pe *pe)
     uint64_t now_ns = sim_run_now(run);
     uint64_t from_ns = now_ns > pe->staged_ns ? now_ns : pe->staged_ns;
     if (pe->next_unit == 0) {
-        from_ns += (uint64_t)gpu->start_ns;
+        from_ns += begins_ns(pe);
     }
     pe->wave_end = end;
     pe->staged_ns =

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/pe.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,8 @@ struct sim_pe {
     bool is_scheduled; /* its next step is on the timeline */
     uint64_t idle_ns;  /* when the first of the polls that find nothing begins */
     uint64_t ring_full;
+    bool has_asked;         /* about every PE, in the drain that is going on */
+    uint32_t fences_to_ask; /* taken during it: they ask when it is over */
     enum perseus_status status;
 };
 
@@ -97,15 +100,46 @@ static bool is_at_rest(const struct sim_pe *pe)
            !orderer->stall.active;
 }
 
+/* Before a step that ends a drain: what goes out behind the fence does so after all answers. */
+static void ask_after_drain(struct sim_pe *pe)
+{
+    if (!pe->orderer->stall.active) {
+        pe->has_asked = false;
+    } else if (!pe->has_asked && prs_sim_endpoint_is_told(pe->endpoint)) {
+        pe->has_asked = true;
+        prs_sim_endpoint_spend(pe->endpoint, (1 + pe->fences_to_ask) * sim_pe_sweep_ns(pe));
+        pe->fences_to_ask = 0;
+    }
+}
+
+/* After a step: the fence that it took, if it began no drain. */
+static void ask_for_fence(struct sim_pe *pe, uint64_t head_before, bool was_draining)
+{
+    bool is_fence = pe->ring->head->head > head_before &&
+                    prs_ring_slot(pe->ring, head_before)->desc.kind == PRS_DESC_FENCE;
+    if (!is_fence || !pe->orderer->mode->stalls) {
+        return;
+    }
+    if (!pe->orderer->stall.active) {
+        prs_sim_endpoint_spend(pe->endpoint, sim_pe_sweep_ns(pe));
+    } else if (was_draining) {
+        pe->fences_to_ask++;
+    }
+}
+
 static void step(void *context)
 {
     struct sim_pe *pe = context;
     bool did = false;
+    uint64_t head = pe->ring->head->head;
+    bool was_draining = pe->orderer->stall.active;
     pe->is_scheduled = false;
+    ask_after_drain(pe);
     pe->status = prs_proxy_step(pe->proxy, &did);
     if (pe->status != PERSEUS_OK) {
         return;
     }
+    ask_for_fence(pe, head, was_draining);
     did |= refill(pe);
     uint64_t free_ns = prs_sim_endpoint_free_ns(pe->endpoint);
     if (did && !is_at_rest(pe)) {
@@ -280,7 +314,7 @@ static enum perseus_status build_proxy(struct sim_pe *pe)
     }
     struct prs_proxy_config proxy = {.sources = pe->sources,
                                      .orderer = pe->orderer,
-                                     .batch = config->platform->batch,
+                                     .batch = config->stock ? 1 : config->platform->batch,
                                      .context = pe,
                                      .local = local_window,
                                      .remote = remote_window,
@@ -390,6 +424,13 @@ uint64_t *sim_pe_words(struct sim_pe *pe)
 struct prs_orderer *sim_pe_orderer(struct sim_pe *pe)
 {
     return pe->orderer;
+}
+
+double sim_pe_sweep_ns(const struct sim_pe *pe)
+{
+    const struct sim_platform *platform = pe->config.platform;
+    double reached = (double)pe->config.n_pes - platform->pes_per_node;
+    return pe->config.stock ? fmax(reached, 0) * platform->fabric.ask_ns : 0;
 }
 
 uint64_t sim_pe_cpu_ns(const struct sim_pe *pe)

@@ -6,6 +6,10 @@
  * The proxy thread of a real PE polls without rest. Here a step that did nothing is the last one
  * until something can move it; the next step then happens when a poll of that endless loop would
  * have been, so that the cost is the same.
+ *
+ * A stock PE stands for the library that the paper changes. Its proxy takes one descriptor a turn,
+ * and a fence asks the transport about every PE that it reaches, one after the other; each question
+ * takes fabric.ask_ns, also when nothing is on its way.
  */
 #ifndef SIM_PE_H
 #define SIM_PE_H
@@ -22,6 +26,7 @@ struct sim_pe_config {
     struct prs_sim_net *net;
     uint32_t rank, n_pes; /* of its job: those it can reach */
     enum perseus_ordering ordering;
+    bool stock;
     const struct prs_mode *mode; /* NULL: the ordering's own; else one with a defect (--check) */
     /* The symmetric heap: its first words_bytes are memory, the rest has addresses only. */
     uint64_t words_bytes, heap_bytes;
@@ -55,6 +60,8 @@ bool sim_pe_poll_ticket(struct sim_pe *pe, uint32_t ticket, enum perseus_status 
 
 uint64_t *sim_pe_words(struct sim_pe *pe);
 struct prs_orderer *sim_pe_orderer(struct sim_pe *pe);
+/* How long a stock PE asks at a fence or quiet; 0 of any other. */
+double sim_pe_sweep_ns(const struct sim_pe *pe);
 /* When the proxy's CPU will have done what it is at. */
 uint64_t sim_pe_cpu_ns(const struct sim_pe *pe);
 /* The first error of a step, which ends this PE's proxy. */

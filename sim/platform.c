@@ -28,6 +28,7 @@ static const struct group_field gpu_fields[] = {
     GPU(ctas, 1, 4096, "thread blocks that stage and submit at one time"),
     GPU(submit_ns, 0, TIME_MAX_NS, "between two submissions of one GPU"),
     GPU(lead_ns, 0, TIME_MAX_NS, "from a group's last arrival until its leader submits"),
+    GPU(apart_ns, 0, TIME_MAX_NS, "how far apart nodes begin a forward"),
     GPU(start_ns, 0, TIME_MAX_NS, "before the first and after the last of a forward"),
     GPU(link_ns, 0, TIME_MAX_NS, "latency between GPUs of one node"),
     GPU(link_gbyte_s, 0.1, 1e6, "GB/s of one GPU to its node"),

@@ -26,6 +26,7 @@ struct sim_gpu {
     double ctas;           /* thread blocks that stage and submit at one time */
     double submit_ns;      /* between two submissions of one GPU */
     double lead_ns;        /* from a group's last arrival until its leader submits */
+    double apart_ns;       /* how far apart nodes begin: uniform, per node */
     double start_ns;       /* before the first and after the last of a forward */
     double link_ns;        /* between GPUs of one node: latency, and rate of one GPU */
     double link_gbyte_s;

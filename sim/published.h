@@ -17,7 +17,8 @@ struct sim_published {
     double (*simulate)(struct sim_lab *lab);
 };
 
-extern const struct sim_published sim_published[];
+#define SIM_PUBLISHED_MAX 64
+extern const struct sim_published sim_published[]; /* at most so many */
 extern const uint32_t sim_published_count;
 
 #define SIM_TOLERANCE           0.20
@@ -27,13 +28,14 @@ extern const uint32_t sim_published_count;
 double sim_published_error(const struct sim_published *row, double simulated);
 bool sim_published_ok(const struct sim_published *row, double simulated);
 
-/* Tokens of a PE at which the figures on Qwen3 are taken unless they sweep it (Figure 7 says
- * 1K). */
-#define SIM_FIGURE_TOKENS 1024
+/* Tokens of a PE in Figure 7, which says so, and in Figure 1, which does not: of 256 to 64K, the
+ * ones at which its three models' slowdowns fit the fence times of Figure 5. */
+#define SIM_FIGURE_7_TOKENS 1024
+#define SIM_FIGURE_1_TOKENS 4096
 
-/* Sizes of all-to-all messages, and how many a PE sends: 128 tokens to 8 experts each, both
- * ways. */
-#define SIM_ALLTOALL_MESSAGES 1536
+/* The all-to-all of Triton-distributed, as far as its source says it: blocks of four warps, tokens
+ * of 7168 values to 8 experts each. Bytes to one PE of 4 nodes, for 8 to 512 tokens. */
+#define SIM_ALLTOALL_THREADS 128
 extern const uint64_t sim_alltoall_bytes[];
 extern const uint32_t sim_alltoall_count;
 double sim_alltoall_ms(struct sim_lab *lab, uint64_t bytes, bool by_nic);

@@ -204,8 +204,8 @@ static void test_incast(void **state)
     close_cluster(cluster);
 }
 
-/* A fence flag waits for what is before it on its queue, and holds what is behind. Two in a row
- * wait twice. */
+/* A fence flag waits for what is before it on its connection, not for another peer's, and holds
+ * what is behind it in its queue, whoever it is for. */
 static void test_fences(void **state)
 {
     (void)state;
@@ -214,12 +214,16 @@ static void test_fences(void **state)
     struct cluster *cluster = open_cluster(&model);
     put(cluster, 0, 1, 10000);    /* delivered at 2000, known at 3000 */
     set(cluster, 0, 1, 0, true);  /* sent at 3007, delivered at 4008, known at 5008 */
-    set(cluster, 0, 2, 0, true);  /* sent at 5015 */
-    set(cluster, 0, 3, 0, false); /* right behind it */
+    set(cluster, 0, 2, 0, true);  /* sent right behind it: nothing went to that peer before */
+    set(cluster, 0, 3, 0, false); /* the same */
+    set(cluster, 0, 1, 1, true);  /* sent at 5015 */
+    set(cluster, 0, 3, 1, false); /* right behind it */
     run(cluster);
     assert_int_equal(cluster->pe[1].written_ns[0], 4008);
-    assert_int_equal(cluster->pe[2].written_ns[0], 6016);
-    assert_int_equal(cluster->pe[3].written_ns[0], 6017);
+    assert_int_equal(cluster->pe[2].written_ns[0], 4009);
+    assert_int_equal(cluster->pe[3].written_ns[0], 4010);
+    assert_int_equal(cluster->pe[1].written_ns[1], 6016);
+    assert_int_equal(cluster->pe[3].written_ns[1], 6017);
     close_cluster(cluster);
     cluster = open_cluster(&model);
     put(cluster, 0, 1, 10000);

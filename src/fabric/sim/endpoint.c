@@ -69,6 +69,17 @@ uint64_t prs_sim_endpoint_free_ns(const struct prs_endpoint *endpoint)
     return self->free_ns > now_ns ? self->free_ns : now_ns;
 }
 
+void prs_sim_endpoint_spend(struct prs_endpoint *endpoint, double ns)
+{
+    struct prs_sim_endpoint *self = (struct prs_sim_endpoint *)endpoint;
+    self->free_ns = prs_sim_endpoint_free_ns(endpoint) + (uint64_t)(ns + 0.5);
+}
+
+bool prs_sim_endpoint_is_told(const struct prs_endpoint *endpoint)
+{
+    return ((const struct prs_sim_endpoint *)endpoint)->untold == 0;
+}
+
 bool prs_sim_endpoint_has_events(const struct prs_endpoint *endpoint)
 {
     const struct prs_sim_endpoint *self = (const struct prs_sim_endpoint *)endpoint;

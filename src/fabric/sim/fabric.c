@@ -16,9 +16,7 @@ static struct prs_caps caps_of(const struct prs_sim_model *model)
     uint32_t atomics = model->atomics ? ATOMICS_ALL : 0;
     struct prs_caps caps = {
         .order = model->ordered ? PRS_ORDER_EVERY_PAIR : 0,
-        .fence_scope = !model->fence        ? PRS_FENCE_NONE
-                       : model->queues == 1 ? PRS_FENCE_ENDPOINT
-                                            : PRS_FENCE_PEER,
+        .fence_scope = model->fence ? PRS_FENCE_PEER : PRS_FENCE_NONE,
         .completion = PRS_COMPLETION_DELIVERED,
         .completion_per_operation = true,
         .immediate_bits = (uint32_t)model->immediate_bits,

@@ -72,17 +72,16 @@ struct prs_sim_fabric {
     uint64_t send_free_ns, receive_free_ns;
 };
 
-/* What passes one queue, in order. A fence holds all behind it until all before it is known to be
- * delivered. */
+/* A command queue: a fence flag that waits, and all behind it. */
 struct prs_sim_queue {
-    uint32_t undelivered;
-    uint64_t acked_ns; /* when the NIC will know that all delivered ones are */
     struct prs_sim_op *held_first, *held_last;
 };
 
 struct prs_sim_peer {
     uint32_t target; /* endpoint number */
     bool is_lost;
+    uint32_t undelivered;       /* of this connection, out of the queue */
+    uint64_t acked_ns;          /* when the NIC will know that all delivered ones are */
     uint64_t head_ns;           /* of the last message on its way there: granted order */
     struct prs_sim_queue queue; /* when every peer has its own */
 };
@@ -94,6 +93,7 @@ struct prs_sim_endpoint {
     uint32_t number;
     bool is_closed;     /* its operations in flight keep it until they are gone */
     uint32_t in_flight; /* posted and not yet taken */
+    uint32_t untold;    /* posted, to be completed by an event, which is not there yet */
     uint32_t n_peers, peers_room, places_room;
     struct prs_sim_peer *peers;
     uint32_t *places; /* hash of target numbers: peer + 1 */
@@ -138,7 +138,6 @@ struct prs_sim_region *prs_sim_net_region(const struct prs_sim_net *net, uint32_
 void prs_sim_arrival_give_back(struct prs_sim_net *net, struct prs_sim_arrival *arrival);
 
 /* nic.c */
-struct prs_sim_queue *prs_sim_queue_of(struct prs_sim_endpoint *endpoint, uint32_t peer);
 /* The NIC has the operation from posted_ns on. */
 void prs_sim_nic_take(struct prs_sim_op *op);
 uint64_t prs_sim_bytes_ns(uint64_t bytes, double gbit_s);

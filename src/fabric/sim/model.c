@@ -20,6 +20,7 @@ static const struct prs_sim_field fields[] = {
     NUMBER(post_ns, 0, TIME_MAX_NS, "proxy: one posted operation"),
     NUMBER(put_ns, 0, TIME_MAX_NS, "proxy: more of it for a payload that is not inline"),
     NUMBER(event_ns, 0, TIME_MAX_NS, "proxy: one completion or immediate taken"),
+    NUMBER(ask_ns, 0, TIME_MAX_NS, "stock proxy: asking for one PE, at a fence or quiet"),
     NUMBER(doorbell_ns, 0, TIME_MAX_NS, "post until the NIC has the descriptor"),
     NUMBER(message_ns, 0, TIME_MAX_NS, "sending NIC: least time between two messages"),
     NUMBER(line_gbit_s, 0, RATE_MAX, "line rate of a NIC, each direction"),
@@ -40,7 +41,7 @@ static const struct prs_sim_field fields[] = {
     NUMBER(tail_ns, 0, TIME_MAX_NS, "more of it, times destinations ^ tail_exponent"),
     NUMBER(tail_exponent, 0, 4, "how that grows with destinations"),
     FLAG(ordered, "granted: write-after-write order on a connection"),
-    FLAG(fence, "granted: a fence flag, which holds its queue"),
+    FLAG(fence, "granted: a fence flag waits for its connection and holds its queue"),
     FLAG(atomics, "granted: native atomics, not coherent with the CPU"),
     NUMBER(immediate_bits, 0, 64, "granted: bits of immediate data"),
 };

@@ -14,6 +14,7 @@ struct prs_sim_model {
     double post_ns;  /* one posted operation */
     double put_ns;   /* more of it for a payload that is not inline: its region is looked up */
     double event_ns; /* one completion or immediate taken */
+    double ask_ns;   /* of a stock library: asking for one PE, at a fence or quiet (sim/pe.h) */
     /* sending NIC */
     double doorbell_ns;  /* from the post until the NIC has read the descriptor */
     double message_ns;   /* the NIC's least time between two messages */
@@ -39,7 +40,7 @@ struct prs_sim_model {
     double tail_exponent;
     /* what is granted */
     bool ordered;          /* write-after-write on a connection */
-    bool fence;            /* a fence flag, per queue */
+    bool fence;            /* a fence flag: waits for its connection, and holds its queue */
     bool atomics;          /* native, not coherent with the CPU */
     double immediate_bits; /* 0, or 4 to 64 */
 };

@@ -27,7 +27,7 @@ static uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-struct prs_sim_queue *prs_sim_queue_of(struct prs_sim_endpoint *endpoint, uint32_t peer)
+static struct prs_sim_queue *queue_of(struct prs_sim_endpoint *endpoint, uint32_t peer)
 {
     return endpoint->n_queues > 0 ? &endpoint->queues[peer % endpoint->n_queues]
                                   : &endpoint->peers[peer].queue;
@@ -79,54 +79,54 @@ static void send(struct prs_sim_op *op, uint64_t earliest_ns)
     prs_timeline_add(net->timeline, head_ns, on_arrive, op);
 }
 
+/* It leaves its queue, which is open from open_ns on. */
+static void pass(struct prs_sim_op *op, uint64_t open_ns)
+{
+    struct prs_sim_peer *peer = &op->endpoint->peers[op->peer];
+    if (op->flags & PRS_OP_FENCE) {
+        open_ns = later(open_ns, later(op->posted_ns, peer->acked_ns)) +
+                  (uint64_t)op->endpoint->net->model.fence_ns;
+    }
+    peer->undelivered++;
+    send(op, later(open_ns, op->posted_ns));
+}
+
+/* A fence flag waits for all before it on its connection, and what is behind it in its queue, also
+ * for other peers, waits with it. */
+static bool must_wait(const struct prs_sim_op *op)
+{
+    return (op->flags & PRS_OP_FENCE) != 0 && op->endpoint->peers[op->peer].undelivered > 0;
+}
+
 void prs_sim_nic_take(struct prs_sim_op *op)
 {
-    struct prs_sim_queue *queue = prs_sim_queue_of(op->endpoint, op->peer);
-    bool is_fence = (op->flags & PRS_OP_FENCE) != 0;
+    struct prs_sim_queue *queue = queue_of(op->endpoint, op->peer);
     op->next = NULL;
     if (queue->held_first != NULL) {
         queue->held_last->next = op;
         queue->held_last = op;
-        return;
-    }
-    if (is_fence && queue->undelivered > 0) {
+    } else if (must_wait(op)) {
         queue->held_first = queue->held_last = op;
-        return;
-    }
-    uint64_t earliest_ns = op->posted_ns;
-    if (is_fence) {
-        earliest_ns =
-            later(earliest_ns, queue->acked_ns) + (uint64_t)op->endpoint->net->model.fence_ns;
-    }
-    queue->undelivered++;
-    send(op, earliest_ns);
-}
-
-/* Everything before a held fence has been delivered: it goes, and those behind it up to the next
- * fence. */
-static void let_through(struct prs_sim_queue *queue)
-{
-    uint64_t open_ns = queue->acked_ns;
-    struct prs_sim_op *op = queue->held_first;
-    while (op != NULL && ((op->flags & PRS_OP_FENCE) == 0 || queue->undelivered == 0)) {
-        queue->held_first = op->next;
-        queue->undelivered++;
-        if (op->flags & PRS_OP_FENCE) {
-            open_ns = later(open_ns, op->posted_ns) + (uint64_t)op->endpoint->net->model.fence_ns;
-        }
-        send(op, later(open_ns, op->posted_ns));
-        op = queue->held_first;
+    } else {
+        pass(op, 0);
     }
 }
 
-static void leave_queue(struct prs_sim_endpoint *endpoint, uint32_t peer)
+static void leave_connection(struct prs_sim_endpoint *endpoint, uint32_t number)
 {
-    struct prs_sim_queue *queue = prs_sim_queue_of(endpoint, peer);
+    struct prs_sim_queue *queue = queue_of(endpoint, number);
+    struct prs_sim_peer *peer = &endpoint->peers[number];
     uint64_t known_ns = prs_sim_now(endpoint->net) + (uint64_t)endpoint->net->model.ack_ns;
-    queue->acked_ns = later(queue->acked_ns, known_ns);
-    queue->undelivered--;
-    if (queue->undelivered == 0 && queue->held_first != NULL) {
-        let_through(queue);
+    uint64_t open_ns = 0;
+    peer->acked_ns = later(peer->acked_ns, known_ns);
+    peer->undelivered--;
+    for (struct prs_sim_op *op = queue->held_first; op != NULL && !must_wait(op);
+         op = queue->held_first) {
+        queue->held_first = op->next;
+        if (op->flags & PRS_OP_FENCE) {
+            open_ns = later(open_ns, endpoint->peers[op->peer].acked_ns);
+        }
+        pass(op, open_ns);
     }
 }
 
@@ -195,14 +195,14 @@ static void on_deliver(void *context)
     struct prs_sim_endpoint *endpoint = op->endpoint;
     struct prs_sim_net *net = endpoint->net;
     if (endpoint->is_closed) { /* canceled; what its queues hold goes the same way */
-        leave_queue(endpoint, op->peer);
+        leave_connection(endpoint, op->peer);
         prs_sim_op_give_back(op);
         return;
     }
     enum perseus_status status = carry_out(op);
     endpoint->peers[op->peer].is_lost |= status != PERSEUS_OK;
     op->status = (uint8_t)status;
-    leave_queue(endpoint, op->peer);
+    leave_connection(endpoint, op->peer);
     if (status == PERSEUS_OK && (op->flags & PRS_OP_UNTRACKED)) {
         prs_sim_op_give_back(op);
         return;
@@ -222,6 +222,7 @@ static void on_finish(void *context)
         return;
     }
     op->next = NULL;
+    endpoint->untold -= (op->flags & PRS_OP_UNTRACKED) == 0;
     if (endpoint->done_first == NULL) {
         endpoint->done_first = op;
     } else {

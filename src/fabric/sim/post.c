@@ -40,13 +40,6 @@ static void fill_local(struct prs_sim_op *out, const struct prs_op *op)
     }
 }
 
-/* The CPU is busy for so long; returns when it is done. */
-static uint64_t spend(struct prs_sim_endpoint *self, double ns)
-{
-    self->free_ns = prs_sim_endpoint_free_ns(&self->base) + (uint64_t)(ns + 0.5);
-    return self->free_ns;
-}
-
 enum perseus_status prs_sim_post(struct prs_endpoint *endpoint, const struct prs_op *op)
 {
     struct prs_sim_endpoint *self = (struct prs_sim_endpoint *)endpoint;
@@ -63,10 +56,10 @@ enum perseus_status prs_sim_post(struct prs_endpoint *endpoint, const struct prs
         return prs_fail(self->fabric->log, PERSEUS_OUT_OF_MEMORY, "no memory for an operation");
     }
     bool reads = prs_sim_reads(op->kind, op->flags, op->bytes);
-    uint64_t done_ns = spend(self, net->model.post_ns + (reads ? net->model.put_ns : 0));
+    prs_sim_endpoint_spend(endpoint, net->model.post_ns + (reads ? net->model.put_ns : 0));
     fill_local(taken, op);
     taken->endpoint = self;
-    taken->posted_ns = done_ns + (uint64_t)net->model.doorbell_ns;
+    taken->posted_ns = self->free_ns + (uint64_t)net->model.doorbell_ns;
     taken->remote_offset = op->remote_offset;
     taken->bytes = op->bytes;
     taken->value = op->value;
@@ -79,6 +72,7 @@ enum perseus_status prs_sim_post(struct prs_endpoint *endpoint, const struct prs
     taken->flags = op->flags;
     taken->atomic = op->atomic;
     self->in_flight++;
+    self->untold += (op->flags & PRS_OP_UNTRACKED) == 0;
     net->posted++;
     prs_sim_nic_take(taken);
     return PERSEUS_OK;
@@ -138,7 +132,7 @@ enum perseus_status prs_sim_poll(struct prs_endpoint *endpoint, struct prs_event
     if (!self->arrivals_first) {
         filled += take_arrivals(self, events + filled, n - filled);
     }
-    spend(self, model->step_ns + filled * model->event_ns);
+    prs_sim_endpoint_spend(endpoint, model->step_ns + filled * model->event_ns);
     *out_n = filled;
     return PERSEUS_OK;
 }

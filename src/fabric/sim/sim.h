@@ -43,6 +43,10 @@ enum perseus_status prs_sim_fabric_open(struct prs_sim_net *net,
 
 /* When the CPU that drives this endpoint is free again: posts and polls take its time. */
 uint64_t prs_sim_endpoint_free_ns(const struct prs_endpoint *endpoint);
+/* That CPU does something else, for so long. */
+void prs_sim_endpoint_spend(struct prs_endpoint *endpoint, double ns);
+/* Whether the completion of everything posted can be polled now, as far as it is told at all. */
+bool prs_sim_endpoint_is_told(const struct prs_endpoint *endpoint);
 /* Whether a poll would find something now. */
 bool prs_sim_endpoint_has_events(const struct prs_endpoint *endpoint);
 /* Called when a poll would find something new; must not call into the fabric. */

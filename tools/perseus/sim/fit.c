@@ -14,23 +14,29 @@
 #include "sim/published.h"
 
 static const struct sim_fit_field slingshot_fields[] = {
-    {"fabric.tail_ns", 500, 8000},      {"fabric.tail_exponent", 0.6, 1.2},
-    {"fabric.post_ns", 40, 200},        {"fabric.put_ns", 50, 800},
-    {"fabric.ack_ns", 300, 2000},       {"fabric.store_gbit_s", 150, 800},
-    {"fabric.receive_gbit_s", 90, 200}, {"gpu.tflop_s", 60, 200},
+    {"fabric.step_ns", 50, 1000},       {"fabric.put_ns", 20, 1000},
+    {"fabric.ask_ns", 500, 6000},       {"fabric.ack_ns", 200, 3000},
+    {"fabric.store_gbit_s", 100, 1000}, {"gpu.tflop_s", 40, 200},
     {"gpu.tile_ns", 200, 5000},         {"gpu.start_ns", 5000, 500000},
+    {"gpu.apart_ns", 50000, 2000000},
 };
-static const struct sim_fit_field ibrc_fields[] = {
-    {"fabric.tail_ns", 20, 5000}, {"fabric.completion_ns", 100, 3000}, {"gpu.tflop_s", 150, 600}};
+static const struct sim_fit_field ibrc_fields[] = {{"fabric.ask_ns", 10, 3000}};
 static const struct sim_fit_field ibgda_fields[] = {{"fabric.post_ns", 20, 3000}};
 
+/* What a preset says is its base and what was fitted. */
 static const struct {
+    const char *about, *base;
     const struct sim_fit_field *fields;
     uint32_t n;
 } searches[SIM_LAB_PLATFORMS] = {
-    {slingshot_fields, sizeof slingshot_fields / sizeof slingshot_fields[0]},
-    {ibrc_fields, sizeof ibrc_fields / sizeof ibrc_fields[0]},
-    {ibgda_fields, sizeof ibgda_fields / sizeof ibgda_fields[0]},
+    {"Perlmutter: 4 A100 a node, a 200 Gbit/s Cassini NIC for each, libfabric (cxi).",
+     "slingshot11-a100-base", slingshot_fields,
+     sizeof slingshot_fields / sizeof slingshot_fields[0]},
+    {"H100 cloud: 8 a node, a 400 Gbit/s ConnectX-7 for each, IBRC, 4 queue pairs for each PE.",
+     "cx7-h100-ibrc-base", ibrc_fields, sizeof ibrc_fields / sizeof ibrc_fields[0]},
+    {"As cx7-h100-ibrc-4qp, without a proxy: CTAs write work requests and ring doorbells "
+     "themselves.",
+     "cx7-h100-ibgda-base", ibgda_fields, sizeof ibgda_fields / sizeof ibgda_fields[0]},
 };
 
 struct search {
@@ -89,42 +95,76 @@ static double misfit(void *context, const struct sim_platform *platform)
     return sum;
 }
 
-static void print_platform(FILE *to, const struct sim_platform *platform,
-                           const struct sim_fit_field *fields, uint32_t n)
+/* The preset's file. */
+static void print_platform(FILE *to, const struct search *search,
+                           const struct sim_platform *platform)
 {
     static const char *const groups[] = {"fabric", "gpu"};
-    fprintf(to, "# Found by perseus sim --fit.\nbased_on = \"%s\";\n", platform->name);
+    fprintf(to, "# SPDX-License-Identifier: Apache-2.0\n# %s\n", searches[search->which].about);
+    fprintf(to, "# Printed by perseus sim --fit --scenario %s --rounds %u.\nbased_on = \"%s\";\n",
+            sim_lab_preset(search->which), search->job->rounds, searches[search->which].base);
     for (int g = 0; g < 2; g++) {
-        fprintf(to, "%s = {", groups[g]);
-        for (uint32_t i = 0; i < n; i++) {
-            size_t length = strlen(groups[g]);
+        size_t length = strlen(groups[g]);
+        const char *before = " = {\n";
+        for (uint32_t i = 0; i < searches[search->which].n; i++) {
+            const char *name = searches[search->which].fields[i].name;
             double value = 0;
-            if (strncmp(fields[i].name, groups[g], length) == 0 &&
-                sim_platform_get(platform, fields[i].name, &value) == PERSEUS_OK) {
-                fprintf(to, " %s = %#.4g;", fields[i].name + length + 1, value);
+            if (strncmp(name, groups[g], length) == 0 &&
+                sim_platform_get(platform, name, &value) == PERSEUS_OK) {
+                fprintf(to, "%s%s    %s = %.2f;\n", *before == ' ' ? groups[g] : "", before,
+                        name + length + 1, value);
+                before = "";
             }
         }
-        fprintf(to, " };\n");
+        fprintf(to, *before == '\0' ? "};\n" : "");
+    }
+}
+
+/* "fig5a.coupled_efficiency" is of "fig5", the all-to-all and the rest of themselves. */
+static size_t figure_length(const char *id)
+{
+    size_t figure = strspn(id, "fig0123456789");
+    return figure > 3 ? figure : strcspn(id, ".");
+}
+
+/* Root mean squares of the figures' errors, in the order of the rows. */
+static void report_figures(const struct search *search, const double *errors)
+{
+    for (uint32_t i = 0; i < sim_published_count;) {
+        const char *id = sim_published[i].id;
+        size_t length = figure_length(id);
+        double squares = 0;
+        uint32_t n = 0;
+        for (; i < sim_published_count && strncmp(sim_published[i].id, id, length) == 0 &&
+               figure_length(sim_published[i].id) == length;
+             i++) {
+            if (sim_published[i].platform == search->which) {
+                squares += errors[i] * errors[i];
+                n++;
+            }
+        }
+        if (n > 0) {
+            printf("%-10.*s root mean square error %3.0f%% over %2u numbers, %s\n", (int)length, id,
+                   100 * sqrt(squares / n), n,
+                   is_fitted(search->job->fit_on, &sim_published[i - 1]) ? "fitted" : "held out");
+        }
     }
 }
 
 static void report(struct search *search, json_t *rows)
 {
-    double squares[2] = {0, 0};
-    uint32_t count[2] = {0, 0};
+    double errors[SIM_PUBLISHED_MAX] = {0};
     for (uint32_t i = 0; i < sim_published_count; i++) {
         const struct sim_published *row = &sim_published[i];
         if (row->platform != search->which) {
             continue;
         }
         double simulated = row->simulate(search->lab);
-        double error = sim_published_error(row, simulated);
+        double error = errors[i] = sim_published_error(row, simulated);
         bool fitted = is_fitted(search->job->fit_on, row);
         printf("  %-34s %-9s %-8s published %-8.4g simulated %-8.4g %+4.0f%% %s\n", row->id,
                row->is_secondary ? "secondary" : "paper", fitted ? "fitted" : "held out",
                row->value, simulated, 100 * error, sim_published_ok(row, simulated) ? "" : "NO");
-        squares[fitted] += error * error;
-        count[fitted]++;
         json_t *object = json_object();
         json_object_set_new(object, "id", json_string(row->id));
         json_object_set_new(object, "fitted", json_boolean(fitted));
@@ -134,18 +174,16 @@ static void report(struct search *search, json_t *rows)
         json_object_set_new(object, "ok", json_boolean(sim_published_ok(row, simulated)));
         json_array_append_new(rows, object);
     }
-    for (int fitted = 1; fitted >= 0; fitted--) {
-        if (count[fitted] > 0) {
-            printf("%s: root mean square error %.0f%% over %u numbers\n",
-                   fitted ? "fitted" : "held out", 100 * sqrt(squares[fitted] / count[fitted]),
-                   count[fitted]);
-        }
-    }
+    report_figures(search, errors);
 }
 
 static bool fit_platform(struct search *search, json_t *rows, FILE *to)
 {
-    struct sim_platform platform = *sim_lab_get_platform(search->lab, search->which);
+    struct sim_platform platform;
+    if (sim_platform_load(searches[search->which].base, &search->job->log, &platform) !=
+        PERSEUS_OK) {
+        return false;
+    }
     struct sim_fit fit = {.platform = &platform,
                           .fields = searches[search->which].fields,
                           .n_fields = searches[search->which].n,
@@ -153,7 +191,8 @@ static bool fit_platform(struct search *search, json_t *rows, FILE *to)
                           .misfit = misfit,
                           .context = search};
     prs_progress_init(&search->progress, fit.rounds);
-    sim_lab_set_quick(search->lab, true);
+    /* InfiniBand's published peak may be anywhere, and is quickly found. */
+    sim_lab_set_quick(search->lab, search->which == SIM_LAB_SLINGSHOT);
     enum perseus_status status = sim_fit_run(&fit, &search->job->log);
     prs_progress_finish(&search->progress);
     if (status != PERSEUS_OK) {
@@ -161,10 +200,10 @@ static bool fit_platform(struct search *search, json_t *rows, FILE *to)
     }
     sim_lab_set_quick(search->lab, false);
     sim_lab_set_platform(search->lab, search->which, &platform);
-    print_platform(stdout, &platform, fit.fields, fit.n_fields);
-    printf("# %u rounds, misfit %.3f\n", fit.rounds_taken, fit.best);
+    print_platform(stdout, search, &platform);
+    printf("\n%u rounds, misfit %.3f\n", fit.rounds_taken, fit.best);
     if (to != NULL) {
-        print_platform(to, &platform, fit.fields, fit.n_fields);
+        print_platform(to, search, &platform);
     }
     report(search, rows);
     return sim_lab_status(search->lab) == PERSEUS_OK;

@@ -12,37 +12,49 @@
 #include "kit/table.h"
 #include "model/models.h"
 
-/* What may be changed about a run: the user's --sweep, and the levers that are tried. */
-static const char *const numbers[] = {"nodes", "tokens", "group",  "job-pes",     "skew",
-                                      "qps",   "bulk",   "vector", "pes-per-node"};
+/* What may be changed about a run besides the fields of its scenario. */
+enum type { COUNT, NUMBER, SWITCH };
+static const struct {
+    const char *name;
+    enum type type;
+    size_t offset;
+    double max;
+} numbers[] = {
+    {"nodes", COUNT, offsetof(struct sim_moe_config, nodes), 1 << 16},
+    {"tokens", COUNT, offsetof(struct sim_moe_config, tokens), 1 << 24},
+    {"group", COUNT, offsetof(struct sim_moe_config, group_experts), 1 << 16},
+    {"job-pes", COUNT, offsetof(struct sim_moe_config, job_pes), 1 << 16},
+    {"skew", NUMBER, offsetof(struct sim_moe_config, skew), 8},
+    {"bulk", SWITCH, offsetof(struct sim_moe_config, bulk), 1},
+    {"vector", SWITCH, offsetof(struct sim_moe_config, vector), 1},
+    {"in-turn", SWITCH, offsetof(struct sim_moe_config, in_turn), 1},
+};
 enum { N_NUMBERS = sizeof numbers / sizeof numbers[0] };
 
 static bool set_number(struct prs_sim_what *what, const char *name, double value)
 {
-    uint32_t count = (uint32_t)value;
-    struct sim_moe_config *config = &what->config;
-    if (strcmp(name, "nodes") == 0) {
-        config->nodes = count;
-    } else if (strcmp(name, "tokens") == 0) {
-        config->tokens = count;
-    } else if (strcmp(name, "group") == 0) {
-        config->group_experts = count;
-    } else if (strcmp(name, "job-pes") == 0) {
-        config->job_pes = count;
-    } else if (strcmp(name, "skew") == 0) {
-        config->skew = value;
-    } else if (strcmp(name, "qps") == 0) {
-        what->platform.fabric.queues = value;
-    } else if (strcmp(name, "bulk") == 0) {
-        config->bulk = value != 0;
-    } else if (strcmp(name, "vector") == 0) {
-        config->vector = value != 0;
-    } else if (strcmp(name, "pes-per-node") == 0) {
-        what->platform.pes_per_node = count;
-    } else {
-        return sim_platform_set(&what->platform, name, value, &what->log) == PERSEUS_OK;
+    for (uint32_t i = 0; i < N_NUMBERS; i++) {
+        unsigned char *at = (unsigned char *)&what->config + numbers[i].offset;
+        if (strcmp(name, numbers[i].name) != 0) {
+            continue;
+        }
+        if (!(value >= 0 && value <= numbers[i].max) ||
+            (numbers[i].type != NUMBER && value != floor(value))) {
+            return false;
+        }
+        if (numbers[i].type == COUNT) {
+            *(uint32_t *)(void *)at = (uint32_t)value;
+        } else if (numbers[i].type == NUMBER) {
+            *(double *)(void *)at = value;
+        } else {
+            *(bool *)(void *)at = value != 0;
+        }
+        return true;
     }
-    return true;
+    name = strcmp(name, "qps") == 0            ? "fabric.queues"
+           : strcmp(name, "pes-per-node") == 0 ? "cluster.pes_per_node"
+                                               : name;
+    return sim_platform_set(&what->platform, name, value, &what->log) == PERSEUS_OK;
 }
 
 static enum perseus_status run(const struct prs_sim_what *what, struct sim_moe_result *out)
@@ -50,6 +62,8 @@ static enum perseus_status run(const struct prs_sim_what *what, struct sim_moe_r
     struct sim_moe_config config = what->config;
     config.platform = &what->platform;
     config.log = &what->log;
+    /* What the stock transport does, it does with its own proxy. */
+    config.stock = config.ordering == what->platform.vanilla;
     return sim_moe_run(&config, out);
 }
 
@@ -103,6 +117,12 @@ static void batch(struct prs_sim_what *what)
     what->config.bulk = true;
 }
 
+static void begin_in_turn(struct prs_sim_what *what)
+{
+    both(what);
+    what->config.in_turn = true;
+}
+
 static void double_line(struct prs_sim_what *what)
 {
     what->platform.fabric.line_gbit_s *= 2;
@@ -121,6 +141,7 @@ static const struct lever levers[] = {
     {"decoupled dispatch and answers", decouple_answers},
     {"order by the platform's own means", order_by_nic},
     {"decoupled, and that order", both},
+    {"the same, and every PE begins with another", begin_in_turn},
     {"deferred order", defer},
     {"counted order", count},
     {"order of the connection (fifo)", keep_order},
@@ -214,9 +235,9 @@ static bool sweep(const struct prs_sim_what *base, const char *text, struct prs_
             run(&changed, &result) != PERSEUS_OK) {
             fprintf(stderr, "perseus sim: --sweep %s stops at \"%s\"; it sweeps", text, at);
             for (uint32_t i = 0; i < N_NUMBERS; i++) {
-                fprintf(stderr, " %s", numbers[i]);
+                fprintf(stderr, " %s", numbers[i].name);
             }
-            fprintf(stderr, ", and every field of --fields\n");
+            fprintf(stderr, " qps pes-per-node, and every field of --fields\n");
             return false;
         }
         base_ms = base_ms > 0 ? base_ms : result.total_ms;
