@@ -14,6 +14,7 @@ struct prs_sim_job {
     uint32_t rounds;    /* of a fit */
     uint32_t schedules; /* of a check */
     const char *fit_on;
+    const char *calibrate;
     const char *figure, *plot;
     const char *model; /* of a what-if, with its sweep or NULL */
     const char *sweep;
@@ -31,6 +32,7 @@ struct prs_sim_what {
 };
 
 /* Each returns an enum prs_exit. */
+int prs_sim_calibrate(struct prs_sim_job *job);
 int prs_sim_check(struct prs_sim_job *job);
 int prs_sim_compare(struct prs_sim_job *job);
 int prs_sim_fit(struct prs_sim_job *job);

@@ -73,7 +73,7 @@ static const char *parse_ordering(const char *text, void *target)
                : "auto, drain, drain-peer, deferred, nic-fence, fifo or counted";
 }
 
-enum { N_OPTIONS = 27 };
+enum { N_OPTIONS = 28 };
 
 static void fill_options(struct options *options, struct prs_option rows[N_OPTIONS])
 {
@@ -85,6 +85,9 @@ static void fill_options(struct options *options, struct prs_option rows[N_OPTIO
          &options->fit},
         {"fit-on", "FIGURES", "fit to these figures only (5,7); the others show how it holds",
          prs_parse_text, &job->fit_on},
+        {"calibrate", "FILE",
+         "fit the scenario's fabric to a file of perseus bench put-signal --json", prs_parse_text,
+         &job->calibrate},
         {"rounds", "N", "of a fit (default 100)", prs_parse_count, &job->rounds},
         {"write", "FILE", "the scenario that a fit found", prs_parse_text, &job->write.path},
         {"scenario", "NAME", "a preset or a scenario file (default slingshot11-a100)",
@@ -154,12 +157,13 @@ static int run(const struct prs_command *command, struct options *options)
     return options->check        ? prs_sim_check(job)
            : options->compare    ? prs_sim_compare(job)
            : options->fit        ? prs_sim_fit(job)
+           : job->calibrate      ? prs_sim_calibrate(job)
            : job->figure != NULL ? prs_sim_figure(job)
            : job->model != NULL
                ? prs_sim_whatif(job)
-               : prs_command_mistake(command,
-                                     "one of --check, --compare, --fit, --figure, --model, "
-                                     "--presets, --show and --fields");
+               : prs_command_mistake(
+                     command, "one of --calibrate, --check, --compare, --fit, --figure, --model, "
+                              "--presets, --show and --fields");
 }
 
 int prs_tool_sim(int argc, char **argv)
