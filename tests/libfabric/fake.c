@@ -104,6 +104,7 @@ static ssize_t fake_comparemsg(struct fid_ep *ep, const struct fi_msg_atomic *ms
 static ssize_t fake_cq_read(struct fid_cq *cq, void *buffer, size_t count)
 {
     struct fake *fake = FAKE_OF(cq, cq);
+    fake->reads++;
     if (fake->cq_answer != 0) {
         return fake->cq_answer;
     }

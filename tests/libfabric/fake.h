@@ -48,7 +48,7 @@ struct fake {
     uint32_t completion_count;
     struct fi_cq_err_entry error; /* delivered before completions when has_error */
     bool has_error;
-    uint32_t entries_read;
+    uint32_t entries_read, reads;
     ssize_t cq_answer; /* 0: as scripted */
 
     struct fake_mr mrs[64];

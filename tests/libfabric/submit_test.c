@@ -284,6 +284,26 @@ static void an_error_ends_its_peer_and_names_it(void **state)
     }
 }
 
+/* Every read of an empty queue makes progress, which costs system calls: a queue that has given
+ * less than was asked for is empty, and is not read again. */
+static void a_poll_does_not_read_an_emptied_queue_again(void **state)
+{
+    (void)state;
+    struct fake *fake = fake_create(0, 1);
+    struct prs_lf_remote remote = fake_remote(fake, 0);
+    struct prs_event events[64];
+    for (uint32_t i = 0; i < 10; i++) {
+        struct prs_op op = fake_put(&remote, i);
+        assert_int_equal(fake_submit(fake, &op), PERSEUS_OK);
+        fake_complete(fake, i, FI_RMA | FI_WRITE);
+    }
+    assert_int_equal(fake_take(fake, events, 64), 10);
+    assert_int_equal(fake->reads, 1);
+    assert_int_equal(fake_take(fake, events, 64), 0);
+    assert_int_equal(fake->reads, 2);
+    fake_destroy(fake);
+}
+
 static void a_broken_queue_breaks_the_endpoint(void **state)
 {
     (void)state;
@@ -432,6 +452,7 @@ int main(void)
         cmocka_unit_test(completions_are_told_apart),
         cmocka_unit_test(polling_is_bounded),
         cmocka_unit_test(an_error_ends_its_peer_and_names_it),
+        cmocka_unit_test(a_poll_does_not_read_an_emptied_queue_again),
         cmocka_unit_test(a_broken_queue_breaks_the_endpoint),
         cmocka_unit_test(what_a_dead_peer_leaves_is_stranded_once),
         cmocka_unit_test(a_peer_that_only_refuses_is_given_up_at_last),

@@ -183,6 +183,9 @@ enum perseus_status prs_lf_poll(struct prs_endpoint *base, struct prs_event *eve
             count += take_entry(endpoint, &entries[i], &events[count]);
         }
         left -= (uint32_t)got;
+        if ((size_t)got < wanted) {
+            break; /* reading again would make progress again: the next poll does */
+        }
     }
     count += report_settled(endpoint, events + count, n - count); /* what was joined */
     *out_n = count;
