@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/env.h"
-#include "base/local_address.h"
 #include "command.h"
 #include "gpus.h"
 #include "kit/exit.h"
@@ -55,25 +54,18 @@ static void add_entry(struct info *info, const char *fabric, const char *provide
 }
 
 #ifdef PERSEUS_HAVE_LIBFABRIC
-static void add_provider(void *user, const struct prs_libfabric_provider *provider)
+/* Each in a child of its own: some end a process, or never come back. */
+static void add_provider(void *user, const char *name)
 {
-    add_entry(user, "libfabric", provider->name, provider->status, provider->caps,
-              provider->reason);
+    struct prs_probe probe;
+    if (prs_probe_fabric("libfabric", name, &probe) == PERSEUS_OK) {
+        add_entry(user, "libfabric", name, probe.status, &probe.caps, probe.error);
+    }
 }
 
 static void add_libfabric(struct info *info)
 {
-    struct prs_log log = prs_tool_log();
-    char bind[PRS_LOCAL_ADDRESS_BYTES];
-    if (prs_local_address(prs_env_text(PRS_ENV_BIND), &log, bind) != PERSEUS_OK) {
-        return;
-    }
-    const struct prs_fabric_config config = {
-        .bind = bind,
-        .memory_kinds = PRS_MEMORY_HOST,
-        .clock = prs_clock_monotonic(),
-    };
-    prs_libfabric_discover(&config, &log, add_provider, info);
+    prs_libfabric_names(add_provider, info);
 }
 #else
 static void add_libfabric(struct info *info)

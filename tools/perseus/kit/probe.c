@@ -2,6 +2,8 @@
 #include "kit/probe.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -9,6 +11,8 @@
 
 #include "link/link.h"
 #include "kit/tool_log.h"
+
+#define PROBE_MS 15000u /* that a fabric may take to open */
 
 static void keep_first_error(void *user, enum perseus_log_level level, const char *text)
 {
@@ -42,9 +46,17 @@ static enum perseus_status ask_fabric(const char *fabric_name, const char *provi
     if (status == PERSEUS_OK) {
         status = prs_link_open(&link, &settings, PERSEUS_LOG_ERROR, log);
     }
+    /* Many a provider opens and then has no device, port or memory for an endpoint. */
+    struct prs_endpoint *endpoint = NULL;
+    if (status == PERSEUS_OK) {
+        status = link.fabric->ops->endpoint_open(link.fabric, &endpoint);
+    }
     if (status == PERSEUS_OK) {
         probe->caps = link.fabric->caps;
         prs_probe_modes(probe);
+    }
+    if (endpoint != NULL) {
+        link.fabric->ops->endpoint_close(endpoint);
     }
     prs_link_close(&link);
     return status;
@@ -65,10 +77,20 @@ static void write_whole(int fd, const void *data, size_t bytes)
     }
 }
 
+/* errno says why not: ETIMEDOUT, or 0 if its writer ended. */
 static bool read_whole(int fd, void *data, size_t bytes)
 {
+    struct prs_clock clock = prs_clock_monotonic();
+    uint64_t until_ns = prs_clock_now_ns(&clock) + PROBE_MS * UINT64_C(1000000);
     char *at = data;
     while (bytes > 0) {
+        uint64_t now_ns = prs_clock_now_ns(&clock);
+        struct pollfd watched = {.fd = fd, .events = POLLIN};
+        errno = ETIMEDOUT;
+        if (now_ns >= until_ns || poll(&watched, 1, (int)((until_ns - now_ns) / 1000000)) == 0) {
+            return false;
+        }
+        errno = 0;
         ssize_t n = read(fd, at, bytes);
         if (n == 0 || (n < 0 && errno != EINTR)) {
             return false;
@@ -100,18 +122,22 @@ enum perseus_status prs_probe_fabric(const char *fabric, const char *provider,
         _exit(0);
     }
     close(pair[1]);
-    bool is_read = pid > 0 && read_whole(pair[0], &probe, sizeof probe);
+    if (pid < 0) {
+        close(pair[0]);
+        return prs_fail(&log, PERSEUS_IO, "fork: %s", strerror(errno));
+    }
+    if (!read_whole(pair[0], &probe, sizeof probe)) {
+        bool is_late = errno == ETIMEDOUT;
+        kill(pid, SIGKILL);
+        probe = (struct prs_probe){.status = is_late ? PERSEUS_TIMEOUT : PERSEUS_IO};
+        snprintf(probe.error, sizeof probe.error,
+                 is_late ? "its library does not answer within "
+                           "%u s"
+                         : "its library ends the process",
+                 PROBE_MS / 1000);
+    }
     close(pair[0]);
-    if (pid > 0) {
-        waitpid(pid, NULL, 0);
-    }
-    if (!is_read) {
-        return prs_fail(&log, PERSEUS_IO,
-                        "looking at fabric %s, provider %s failed: %s; try another --provider",
-                        fabric != NULL ? fabric : "(default)",
-                        provider != NULL ? provider : "(default)",
-                        pid < 0 ? strerror(errno) : "its library ended the process");
-    }
+    waitpid(pid, NULL, 0);
     *out = probe;
     return PERSEUS_OK;
 }

@@ -23,7 +23,8 @@ struct prs_probe {
 };
 
 /* NULL: what the environment says, then the default. The returned status is of the probing (a child
- * that could not be made, or that the fabric's library killed), out->status of the fabric. */
+ * that could not be made), out->status of the fabric: IO where its library ended the child, TIMEOUT
+ * where it held it up. */
 enum perseus_status prs_probe_fabric(const char *fabric, const char *provider,
                                      struct prs_probe *out);
 
