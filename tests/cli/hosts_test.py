@@ -3,14 +3,19 @@
 import os
 import shutil
 import subprocess
-import sys
 import unittest
 
 from program import ENVIRONMENT, PROGRAM, ProgramTest
 
 EXAMPLE = os.environ["PERSEUS_EXAMPLE"]
 HOSTS = [f"perseus{os.getpid()}{letter}" for letter in "ab"]
+MOUNT = "/run/netns"
 SUBNET = "10.99.0.0/24"
+
+
+def is_mounted():
+    with open("/proc/self/mounts", encoding="ascii", errors="replace") as mounts:
+        return any(line.split()[1] == MOUNT for line in mounts)
 
 
 def ip(*words):
@@ -52,6 +57,8 @@ class HostsTest(ProgramTest):
     def setUpClass(cls):
         if shutil.which("ip") is None:
             raise unittest.SkipTest("no ip here (Debian: iproute2)")
+        # ip mounts a folder for the namespaces, and leaves it so.
+        cls.had_mount = is_mounted()
         if not build():
             cls.tearDownClass()
             raise unittest.SkipTest("this user may not make network namespaces")
@@ -60,6 +67,8 @@ class HostsTest(ProgramTest):
     def tearDownClass(cls):
         for host in HOSTS:
             ip("netns", "del", host)
+        if not cls.had_mount and is_mounted():
+            subprocess.run(["umount", MOUNT], check=False, stderr=subprocess.DEVNULL)
 
     def job(self, bind, provider="tcp", id_bind=SUBNET):
         """bind: of all hosts, or of each."""
@@ -100,13 +109,5 @@ class HostsTest(ProgramTest):
             self.assertIn("cable0 10.99.0.", err)
 
 
-def in_mounts_of_its_own():
-    """ip mounts the namespaces that it makes: whatever becomes of this process, its mounts go with it."""
-    if os.geteuid() == 0 and shutil.which("unshare") and "PERSEUS_TEST_UNSHARED" not in os.environ:
-        os.environ["PERSEUS_TEST_UNSHARED"] = "1"
-        os.execvp("unshare", ["unshare", "--mount", "--", sys.executable, *sys.argv])
-
-
 if __name__ == "__main__":
-    in_mounts_of_its_own()
     unittest.main()
