@@ -288,6 +288,7 @@ static bool measure(uint32_t n_pes, uint32_t tokens, std::mt19937_64 &random)
     const problem of = make_problem(n_pes, tokens, random);
     std::vector<double> times[VARIANTS];
     double errors[VARIANTS] = {};
+    bool failed[VARIANTS] = {};
     struct perseus_stats stats[VARIANTS] = {};
     bool right = true;
     for (int round = 0; round < ROUNDS; round++) {
@@ -302,6 +303,7 @@ static bool measure(uint32_t n_pes, uint32_t tokens, std::mt19937_64 &random)
             const double error = job.error();
             errors[v] = !(error <= errors[v]) ? error : errors[v]; /* no number stays */
             perseus_device_stats(job.pes[0].device, PERSEUS_ALL_PES, &stats[v]);
+            failed[v] = failed[v] || job.failed;
             right = right && !job.failed && errors[v] < 1e-2;
         }
     }
@@ -315,7 +317,9 @@ static bool measure(uint32_t n_pes, uint32_t tokens, std::mt19937_64 &random)
         printf("%-24s %9.3f %7.2fx %10.2f %8llu %8llu %10.2e%s\n", variants[v].name, ms,
                vanilla / ms, ms / ceiling, (unsigned long long)stats[v].fences / FORWARDS,
                (unsigned long long)stats[v].drains / FORWARDS, errors[v],
-               errors[v] < 1e-2 ? "" : "  WRONG");
+               failed[v]          ? "  FAILED"
+               : errors[v] < 1e-2 ? ""
+                                  : "  WRONG");
     }
     for (__nv_bfloat16 *x : of.x) {
         cudaFree(x);
