@@ -71,11 +71,13 @@ static enum perseus_status decide_staging(struct prs_plugin *plugin, const struc
 
 /* What follows for the links: staging's own words only grow and are waited for as such, so
  * half-written they are merely late; and it reads "the tail has passed" as "all before it is
- * here". */
+ * here". Signals that may only be stored twice are written directly: kernels wait for words that
+ * grow, and clear none while its next one may be on its way. */
 static void adapt_settings(struct prs_plugin *plugin)
 {
     struct prs_link_settings *settings = &plugin->settings;
-    settings->whole_signals = settings->whole_signals && !plugin->memory.stage_host;
+    bool tears = plugin->routes[PRS_SIDE_PROXY].link.fabric->caps.signals_tear;
+    settings->whole_signals = settings->whole_signals && tears && !plugin->memory.stage_host;
     settings->immediate_signal = settings->immediate_signal && !prs_plugin_stages(plugin);
     settings->peer_timeout_ns =
         0; /* a PE whose host calls nothing polls nothing; calls have deadlines */

@@ -145,7 +145,8 @@ struct prs_caps {
     enum prs_completion completion;
     bool completion_per_operation;
     bool completes_early;      /* takes the flag EARLY, and saves something by it */
-    bool signals_tear;         /* a SIGNAL_SET may be seen half-written, or be stored twice */
+    bool signals_tear;         /* before it has completed, a SIGNAL_SET may be seen half-written */
+    bool signals_repeat;       /* ... may be stored again after it was seen */
     uint32_t immediate_bits;   /* 0, or 4..64, carried by puts */
     uint32_t atomics;          /* bit per enum perseus_atomic, non-fetching */
     uint32_t atomics_fetch;    /* bit per enum perseus_atomic, fetching */

@@ -49,7 +49,7 @@ static enum perseus_status meet(const struct perseus_moe *moe, struct prs_round 
 
 /*
  * Whether the word is one that was taken when this half was last used. A fabric that does not know
- * its provider well may let a word be stored twice (fabric.h: signals_tear), and the second store
+ * its provider well may let a word be stored twice (fabric.h: signals_repeat), and the second store
  * come behind our taking it. The next forward that uses the slot finds it so.
  */
 static bool is_echo(const struct prs_round *round, const struct prs_moe_word *word)

@@ -107,7 +107,7 @@ struct prs_orderer_config {
     uint64_t timeout_ns;
     bool immediate_signal; /* counted: single-payload signals ride in the put's immediate */
     bool native_atomics;   /* use the fabric's even if not CPU-coherent */
-    bool torn_signals;     /* write signals directly even where caps.signals_tear */
+    bool torn_signals;     /* write signals directly also where they tear or repeat */
     prs_complete_fn complete;
     prs_apply_fn apply;
     void *context; /* of both callbacks */

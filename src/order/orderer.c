@@ -72,8 +72,8 @@ static void decide(struct prs_orderer *orderer)
     orderer->has_mailbox =
         prs_immediate_layout(caps->immediate_bits, config->n_peers, &orderer->immediate);
     orderer->signals_are_records =
-        orderer->mode->counted ||
-        (caps->signals_tear && orderer->has_mailbox && !config->torn_signals);
+        orderer->mode->counted || ((caps->signals_tear || caps->signals_repeat) &&
+                                   orderer->has_mailbox && !config->torn_signals);
     orderer->signals_ride = orderer->mode->rides && orderer->signals_are_records &&
                             config->immediate_signal && orderer->immediate.rides;
     orderer->lanes = config->lanes > 0 ? config->lanes : caps->lanes_useful;

@@ -185,9 +185,12 @@ static void copies_by_a_cpu_store_words_twice(void **state)
     (void)state;
     struct grant grant = {"sockets", 0, ORDERED, FI_DELIVERY_COMPLETE,
                           SIZE_MAX,  8, 0,       FI_PROGRESS_MANUAL};
-    assert_true(caps_of(&grant).signals_tear);
+    assert_true(caps_of(&grant).signals_repeat);
+    assert_false(caps_of(&grant).signals_tear);
     grant.provider = "shm";
-    assert_true(caps_of(&grant).signals_tear);
+    assert_true(caps_of(&grant).signals_repeat);
+    grant.provider = "tcp;ofi_rxm";
+    assert_false(caps_of(&grant).signals_repeat);
 }
 
 static void errors_become_statuses(void **state)

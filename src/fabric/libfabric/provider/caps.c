@@ -92,7 +92,8 @@ void prs_lf_caps_fill(const struct fi_info *info, struct prs_caps *out)
     *out = (struct prs_caps){
         .inline_bytes = PRS_LF_SLOT_BYTES,
         .message_bytes_max = info->ep_attr->max_msg_size,
-        .signals_tear = traits & (PRS_LF_SPLITS_WORDS | PRS_LF_COPIES_WORDS),
+        .signals_tear = traits & PRS_LF_SPLITS_WORDS,
+        .signals_repeat = traits & PRS_LF_COPIES_WORDS,
         .batching = traits & (PRS_LF_HAS_DOORBELL | PRS_LF_GATHERS),
         .memory_kinds = PRS_MEMORY_HOST | (info->caps & FI_HMEM ? PRS_MEMORY_CUDA : 0u),
         .target_must_progress = info->domain_attr->data_progress != FI_PROGRESS_AUTO,
