@@ -53,23 +53,38 @@ PRS_DEVICE uint64_t prs_moe_far_word_answered(const prs_moe_far_layout &layout, 
     return layout.answered + expert * sizeof(uint64_t);
 }
 
-/* Experts are split as on the CPU (moe/plan.h). */
+/* Experts are split as on the CPU (moe/plan.h): `more` PEs have one more than `each`. Divisors are
+ * never 0, whatever the shape, as a kernel has nobody to tell. */
+struct prs_moe_far_split {
+    uint32_t each, more;
+};
+
+PRS_DEVICE prs_moe_far_split prs_moe_far_split_of(const prs_moe_far_shape &shape)
+{
+    const uint32_t n_pes = shape.n_pes > 0 ? shape.n_pes : 1;
+    return {shape.experts / n_pes, shape.experts % n_pes};
+}
+
 PRS_DEVICE uint32_t prs_moe_far_first_of(const prs_moe_far_shape &shape, uint32_t pe)
 {
-    const uint32_t each = shape.experts / shape.n_pes, more = shape.experts % shape.n_pes;
-    return pe * each + (pe < more ? pe : more);
+    const prs_moe_far_split split = prs_moe_far_split_of(shape);
+    return pe * split.each + (pe < split.more ? pe : split.more);
 }
 
 PRS_DEVICE uint32_t prs_moe_far_hosted(const prs_moe_far_shape &shape, uint32_t pe)
 {
-    return shape.experts / shape.n_pes + (pe < shape.experts % shape.n_pes);
+    const prs_moe_far_split split = prs_moe_far_split_of(shape);
+    return split.each + (pe < split.more);
 }
 
 PRS_DEVICE uint32_t prs_moe_far_host_of(const prs_moe_far_shape &shape, uint32_t expert)
 {
-    const uint32_t each = shape.experts / shape.n_pes, more = shape.experts % shape.n_pes;
-    const uint32_t in_bigger = more * (each + 1);
-    return expert < in_bigger ? expert / (each + 1) : more + (expert - in_bigger) / each;
+    const prs_moe_far_split split = prs_moe_far_split_of(shape);
+    const uint32_t in_bigger = split.more * (split.each + 1);
+    if (expert < in_bigger || split.each == 0) {
+        return expert / (split.each + 1);
+    }
+    return split.more + (expert - in_bigger) / split.each;
 }
 
 /* The half of the heap that a forward uses. */
