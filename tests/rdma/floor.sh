@@ -9,7 +9,7 @@ bursts=2
 count() {
     valgrind --tool=callgrind --collect-atstart=no --toggle-collect=count_post --toggle-collect=count_reap \
         --callgrind-out-file=/tmp/"$1" "$FLOOR" "$1" $bursts >/tmp/"$1".log 2>&1 || {
-        cat /tmp/"$1".log
+        cat /tmp/"$1".log >&2
         exit 1
     }
     awk -v bursts=$bursts '/Collected/ { printf "%.0f\n", $4 / bursts / 192 }' /tmp/"$1".log
