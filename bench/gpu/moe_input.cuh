@@ -126,4 +126,70 @@ template <class T> static T *moe_send(const std::vector<T> &host)
     return (T *)memory;
 }
 
+/* Weights of a layer, in GPU memory. */
+struct moe_weights {
+    const __nv_bfloat16 *first, *second;
+    uint32_t hidden, intermediate;
+    bool is_swiglu;
+};
+
+/* Outputs of every `stride`-th of `tokens` tokens by the reference, [tokens, hidden]; the others
+ * are zero. ids of -1 are not used. */
+static inline std::vector<double> moe_expect(const moe_weights &of, const __nv_bfloat16 *x,
+                                             const std::vector<int> &ids,
+                                             const std::vector<float> &weights, uint32_t tokens,
+                                             uint32_t top_k, uint32_t stride)
+{
+    std::vector<uint32_t> rows, experts;
+    std::vector<float> used;
+    for (uint32_t token = 0; token < tokens; token += stride) {
+        for (uint32_t k = 0; k < top_k; k++) {
+            const size_t choice = (size_t)token * top_k + k;
+            if (ids[choice] >= 0) {
+                rows.push_back(token);
+                experts.push_back((uint32_t)ids[choice]);
+                used.push_back(weights[choice]);
+            }
+        }
+    }
+    std::vector<double> expected((size_t)tokens * of.hidden);
+    if (rows.empty()) {
+        return expected;
+    }
+    uint32_t *rows_there = moe_send(rows), *experts_there = moe_send(experts);
+    float *middle = (float *)on_gpu(rows.size() * of.intermediate * sizeof(float));
+    float *out = (float *)on_gpu(rows.size() * of.hidden * sizeof(float));
+    moe_reference<<<(unsigned)rows.size(), 256>>>(x, of.first, of.second, of.hidden,
+                                                  of.intermediate, of.is_swiglu, rows_there,
+                                                  experts_there, middle, out);
+    CHECK_CUDA(cudaDeviceSynchronize());
+    const std::vector<float> results = moe_fetch<float>(out, rows.size() * of.hidden);
+    for (size_t i = 0; i < rows.size(); i++) {
+        for (uint32_t c = 0; c < of.hidden; c++) {
+            expected[(size_t)rows[i] * of.hidden + c] +=
+                (double)used[i] * (double)results[i * of.hidden + c];
+        }
+    }
+    for (void *memory : {(void *)rows_there, (void *)experts_there, (void *)middle, (void *)out}) {
+        cudaFree(memory);
+    }
+    return expected;
+}
+
+/* Adds up squares of difference and of what is expected, over every `stride`-th token of y. */
+static inline void moe_compare(const std::vector<double> &expected, const __nv_bfloat16 *y,
+                               uint32_t tokens, uint32_t hidden, uint32_t stride,
+                               double *difference, double *norm)
+{
+    const auto got = moe_fetch<__nv_bfloat16>(y, (size_t)tokens * hidden);
+    for (uint32_t token = 0; token < tokens; token += stride) {
+        for (uint32_t c = 0; c < hidden; c++) {
+            const size_t at = (size_t)token * hidden + c;
+            const double apart = (double)__bfloat162float(got[at]) - expected[at];
+            *difference += apart * apart;
+            *norm += expected[at] * expected[at];
+        }
+    }
+}
+
 #endif

@@ -214,49 +214,11 @@ static void compare(const bench_layer &layer, const bench_tokens &of, uint32_t s
                     double *difference, double *norm)
 {
     const bench_shape &shape = layer.shape;
-    std::vector<uint32_t> rows, experts;
-    std::vector<float> weights;
-    for (uint32_t token = 0; token < of.tokens; token += stride) {
-        for (uint32_t k = 0; k < shape.top_k; k++) {
-            const size_t choice = (size_t)token * shape.top_k + k;
-            if (of.ids[choice] >= 0) {
-                rows.push_back(token);
-                experts.push_back((uint32_t)of.ids[choice]);
-                weights.push_back(of.weights[choice]);
-            }
-        }
-    }
-    std::vector<double> expected((size_t)of.tokens * shape.hidden);
-    if (!rows.empty()) {
-        uint32_t *rows_there = moe_send(rows), *experts_there = moe_send(experts);
-        float *middle = (float *)on_gpu(rows.size() * shape.intermediate * sizeof(float));
-        float *out = (float *)on_gpu(rows.size() * shape.hidden * sizeof(float));
-        moe_reference<<<(unsigned)rows.size(), 256>>>(of.x, layer.first, layer.second, shape.hidden,
-                                                      shape.intermediate, shape.is_swiglu,
-                                                      rows_there, experts_there, middle, out);
-        CHECK_CUDA(cudaDeviceSynchronize());
-        const std::vector<float> results = moe_fetch<float>(out, rows.size() * shape.hidden);
-        for (size_t i = 0; i < rows.size(); i++) {
-            for (uint32_t c = 0; c < shape.hidden; c++) {
-                expected[(size_t)rows[i] * shape.hidden + c] +=
-                    (double)weights[i] * (double)results[i * shape.hidden + c];
-            }
-        }
-        for (void *memory :
-             {(void *)rows_there, (void *)experts_there, (void *)middle, (void *)out}) {
-            cudaFree(memory);
-        }
-    }
-    const std::vector<__nv_bfloat16> y =
-        moe_fetch<__nv_bfloat16>(of.y, (size_t)of.tokens * shape.hidden);
-    for (uint32_t token = 0; token < of.tokens; token += stride) {
-        for (uint32_t c = 0; c < shape.hidden; c++) {
-            const size_t at = (size_t)token * shape.hidden + c;
-            const double got = (double)__bfloat162float(y[at]);
-            *difference += (got - expected[at]) * (got - expected[at]);
-            *norm += expected[at] * expected[at];
-        }
-    }
+    const moe_weights weights = {layer.first, layer.second, shape.hidden, shape.intermediate,
+                                 shape.is_swiglu};
+    const std::vector<double> expected =
+        moe_expect(weights, of.x, of.ids, of.weights, of.tokens, shape.top_k, stride);
+    moe_compare(expected, of.y, of.tokens, shape.hidden, stride, difference, norm);
 }
 
 /* `forwards` with other tokens each, two of them under way; is_split: every other one in two

@@ -5,6 +5,7 @@
  * and copies that come late and in any order. Expert e multiplies by e + 1; all values are small
  * whole numbers or quarters, so that outputs are compared bit by bit.
  */
+#include "cuda/moe/far/blocks.cuh"
 #include "cuda/moe/far/combine.cuh"
 #include "cuda/moe/far/dispatch.cuh"
 
@@ -25,7 +26,12 @@ extern "C" {
 #include <cmocka.h>
 }
 
-static const uint32_t timeout_ms = 20000, ctas = 2, forwards = 5;
+/* Mutants, which hang, wait less. */
+#ifndef FAR_TIMEOUT_MS
+#define FAR_TIMEOUT_MS 20000
+#endif
+
+static const uint32_t timeout_ms = FAR_TIMEOUT_MS, ctas = 2, forwards = 5;
 static char message[1024];
 
 static void keep_message(void *, perseus_log_level level, const char *text)
@@ -213,6 +219,89 @@ static void forward(far_pe &pe, uint64_t number)
     });
 }
 
+/* What an expert makes of some rows, when they are here; then whoever sent them hears. */
+static bool run_block(far_pe &pe, const prs_moe_far_half &half, const prs_moe_far_rows &rows)
+{
+    const prs_moe_far &far = pe.far;
+    const uint32_t expert = prs_moe_far_first_of(far.shape, far.shape.me) + rows.of_host;
+    uint32_t source = 0;
+    if (!prs_moe_far_are_here(half, rows, &source)) {
+        return false;
+    }
+    for (uint32_t row = rows.first; row < rows.end; row++) {
+        const uint16_t *from = (const uint16_t *)far.wire.at(
+            half.row(far.layout.rows, far.own.first_row[expert] + row));
+        uint16_t *to = (uint16_t *)far.wire.at(
+            prs_moe_far_result(half, far.layout.results, rows.of_host, row));
+        for (uint32_t c = 0; c < far.shape.hidden; c++) {
+            to[c] = prs_bf16_from_f32(prs_bf16_to_f32(from[c]) * (float)(expert + 1));
+        }
+    }
+    for (uint32_t i = 0; i < far.shape.n_pes; i++) {
+        prs_moe_far_computed(half, far.layout.results, rows, i);
+    }
+    return true;
+}
+
+/* This CTA's share of all blocks, each when it can; of few rows, so that they end within sources
+ * and hold several. */
+static void run_blocks(far_pe &pe, const prs_moe_far_half &half, const prs_moe_crew &crew)
+{
+    const prs_moe_far &far = pe.far;
+    const uint32_t block = 1 + half.number % 7;
+    std::vector<prs_moe_far_rows> waiting;
+    for (uint32_t i = 0; i < prs_moe_far_hosted(far.shape, far.shape.me); i++) {
+        const uint32_t rows = pe.counts[i] = prs_moe_far_rows_of(half, i);
+        for (uint32_t first = 0; first < rows; first += block) {
+            if ((i + first / block) % crew.ctas == crew.cta) {
+                waiting.push_back({i, first, first + block < rows ? first + block : rows});
+            }
+        }
+    }
+    const uint64_t deadline = prs_now_ns() + timeout_ms * PRS_NS_PER_MS;
+    while (!waiting.empty() && prs_moe_far_goes_on(far)) {
+        if (prs_now_ns() >= deadline) {
+            prs_moe_far_fail(far, PERSEUS_TIMEOUT);
+        }
+        for (size_t i = waiting.size(); i-- > 0;) {
+            if (run_block(pe, half, waiting[i])) {
+                waiting.erase(waiting.begin() + (std::ptrdiff_t)i);
+            }
+        }
+    }
+}
+
+/* As the megakernel does: no CTA waits for all rows. */
+static void whole_forward(far_pe &pe, uint64_t number)
+{
+    const perseus_moe_cuda_input input = pe.input(number % 2 == 1);
+    const prs_moe_far &far = pe.far;
+    run_ctas([&](const prs_moe_crew &crew) {
+        const prs_moe_far_half half(far, number);
+        prs_moe_far_scratch scratch;
+        prs_moe_far_begin_blocks(far, crew);
+        prs_moe_far_route(half, input, scratch, crew);
+        if (!prs_moe_far_goes_on(far)) {
+            return;
+        }
+        prs_moe_far_send_all(half, input, crew);
+        if (crew.cta == 0) {
+            prs_moe_far_answer_nobody(half, far.layout.results, crew);
+        }
+        run_blocks(pe, half, crew);
+        for (uint32_t token = crew.cta; token < input.tokens; token += crew.ctas) {
+            for (uint32_t k = 0; k < far.shape.top_k; k++) {
+                const int64_t expert = prs_moe_far_id(input, token * far.shape.top_k + k);
+                if (expert >= 0) {
+                    prs_moe_far_await(half, prs_moe_far_word_answered(far.layout, (uint32_t)expert),
+                                      prs_moe_far_host_of(far.shape, (uint32_t)expert));
+                }
+            }
+            prs_moe_far_add_up(half, input, token, crew);
+        }
+    });
+}
+
 /* Rows that each expert of this PE should have had. */
 static uint32_t wrong_counts(const far_job &job, const far_pe &pe)
 {
@@ -247,9 +336,11 @@ static uint32_t wrong_outputs(const far_pe &pe)
     return wrong;
 }
 
+enum { WHOLE = 1, ONE_EXPERT = 2 };
+
 /* How many outputs and counts were wrong. */
 static uint32_t run(const prs_moe_far_shape &shape, uint32_t protocol, const char *provider,
-                    perseus_ordering ordering, bool one_expert = false)
+                    perseus_ordering ordering, int how = 0)
 {
     far_job job(shape, protocol, provider, ordering);
     std::mt19937 random(shape.experts + protocol);
@@ -258,10 +349,12 @@ static uint32_t run(const prs_moe_far_shape &shape, uint32_t protocol, const cha
         std::vector<std::thread> running;
         for (far_pe &pe : job.pes) {
             make_tokens(pe, number == 0 ? shape.tokens_max : random() % (shape.tokens_max + 1),
-                        one_expert, random);
+                        (how & ONE_EXPERT) != 0, random);
         }
         for (far_pe &pe : job.pes) {
-            running.emplace_back([&pe, number] { forward(pe, number); });
+            running.emplace_back([&pe, number, how] {
+                (how & WHOLE) != 0 ? whole_forward(pe, number) : forward(pe, number);
+            });
         }
         for (std::thread &thread : running) {
             thread.join();
@@ -292,17 +385,34 @@ static void rows_come_back_in_every_mode(void **)
     }
 }
 
+static void blocks_need_not_wait_for_all_rows(void **)
+{
+    static const perseus_ordering modes[] = {PERSEUS_ORDERING_DRAIN, PERSEUS_ORDERING_DEFERRED,
+                                             PERSEUS_ORDERING_NIC_FENCE, PERSEUS_ORDERING_COUNTED};
+    for (uint32_t protocol : {PRS_MOE_FAR_COUPLED, PRS_MOE_FAR_DECOUPLED}) {
+        for (perseus_ordering mode : modes) {
+            assert_int_equal(run(small, protocol, "batch", mode, WHOLE), 0);
+        }
+        assert_int_equal(run(small, protocol, "stream", PERSEUS_ORDERING_FIFO, WHOLE), 0);
+    }
+}
+
 static void one_pe_sends_nothing(void **)
 {
     const prs_moe_far_shape alone = {64, 5, 2, 33, 1, 0};
-    assert_int_equal(run(alone, PRS_MOE_FAR_DECOUPLED, "batch", PERSEUS_ORDERING_AUTO), 0);
+    for (int how : {0, (int)WHOLE}) {
+        assert_int_equal(run(alone, PRS_MOE_FAR_DECOUPLED, "batch", PERSEUS_ORDERING_AUTO, how), 0);
+    }
 }
 
 static void one_expert_takes_all(void **)
 {
     const prs_moe_far_shape crowded = {8, 4, 2, 200, 4, 0}; /* more than a block */
-    assert_int_equal(run(crowded, PRS_MOE_FAR_COUPLED, "batch", PERSEUS_ORDERING_AUTO, true), 0);
-    assert_int_equal(run(crowded, PRS_MOE_FAR_DECOUPLED, "batch", PERSEUS_ORDERING_AUTO, true), 0);
+    for (int how : {(int)ONE_EXPERT, ONE_EXPERT | WHOLE}) {
+        for (uint32_t protocol : {PRS_MOE_FAR_COUPLED, PRS_MOE_FAR_DECOUPLED}) {
+            assert_int_equal(run(crowded, protocol, "batch", PERSEUS_ORDERING_AUTO, how), 0);
+        }
+    }
 }
 
 static void an_id_that_is_no_expert_ends_it(void **)
@@ -319,6 +429,7 @@ int main()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_come_back_in_every_mode),
+        cmocka_unit_test(blocks_need_not_wait_for_all_rows),
         cmocka_unit_test(one_pe_sends_nothing),
         cmocka_unit_test(one_expert_takes_all),
         cmocka_unit_test(an_id_that_is_no_expert_ends_it),

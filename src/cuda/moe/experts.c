@@ -16,7 +16,7 @@ struct prs_gpu_moe_experts {
     void *results;
     void *counters; /* all that a run begins with as zero */
     size_t counter_bytes;
-    uint32_t ctas;
+    uint32_t ctas, blocks_max;
 };
 
 /* Counters in one piece: tasks, then what is four bytes wide. */
@@ -83,6 +83,7 @@ enum perseus_status prs_gpu_moe_experts_create(const struct prs_gpu_moe_experts_
     }
     experts->log = log;
     experts->results = attr->results;
+    experts->blocks_max = attr->blocks_max;
     enum perseus_status status = prs_gpu_moe_cut(attr->hidden, attr->intermediate, attr->hosted,
                                                  attr->is_swiglu, log, &experts->cut);
     if (status == PERSEUS_OK) {
@@ -131,6 +132,19 @@ enum perseus_status prs_gpu_moe_experts_run(struct prs_gpu_moe_experts *experts,
                                                        &experts->products, &experts->maps,
                                                        experts->results, counts, stream),
                             "launch of the experts");
+}
+
+void prs_gpu_moe_experts_see(const struct prs_gpu_moe_experts *experts,
+                             struct prs_gpu_moe_experts_view *out)
+{
+    *out = (struct prs_gpu_moe_experts_view){
+        .columns = experts->cut.columns,
+        .blocks_max = experts->blocks_max,
+        .products = experts->products,
+        .maps = &experts->maps,
+        .counters = experts->counters,
+        .counter_bytes = experts->counter_bytes,
+    };
 }
 
 enum perseus_status prs_gpu_moe_experts_check(struct prs_gpu_moe_experts *experts)

@@ -13,11 +13,11 @@ struct row_target {
     __nv_bfloat16 *results;
     uint32_t hidden;
 
-    __device__ __nv_bfloat16 *row(uint32_t row) const
+    __device__ __nv_bfloat16 *row(prs_moe_task task, uint32_t row) const
     {
-        return results + (uint64_t)row * hidden;
+        return results + (uint64_t)(task.block() * PRS_GPU_MOE_BLOCK + row) * hidden;
     }
-    __device__ void answer(uint32_t) const
+    __device__ void answer(prs_moe_task) const
     {
     }
 };

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "base/log.h"
+#include "cuda/moe/maps.h"
 #include "cuda/moe/round.h"
 
 #ifdef __cplusplus
@@ -40,6 +41,18 @@ void prs_gpu_moe_experts_destroy(struct prs_gpu_moe_experts *experts); /* NULL a
 /* Launches, on a cudaStream_t; may be captured. `counts`: device, [hosted], rows of each expert. */
 enum perseus_status prs_gpu_moe_experts_run(struct prs_gpu_moe_experts *experts,
                                             const uint32_t *counts, void *stream);
+/* What a kernel of another one's takes of it: valid until destroy. Every launch begins with the
+ * counters as zero. */
+struct prs_gpu_moe_experts_view {
+    uint32_t columns; /* of an output tile */
+    uint32_t blocks_max;
+    struct prs_gpu_moe_products products;
+    const struct prs_moe_maps *maps;
+    void *counters; /* queue and counts of the products */
+    uint64_t counter_bytes;
+};
+void prs_gpu_moe_experts_see(const struct prs_gpu_moe_experts *experts,
+                             struct prs_gpu_moe_experts_view *out);
 /* After the stream: OK, or what a wait in the kernel found, which is logged. */
 enum perseus_status prs_gpu_moe_experts_check(struct prs_gpu_moe_experts *experts);
 

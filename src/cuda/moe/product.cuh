@@ -216,14 +216,15 @@ PRS_MEMBER void prs_moe_store_first(const prs_gpu_moe_products &products, prs_mo
     }
 }
 
-/* Sums of the second product become results, where target.row(row) says. */
+/* Sums of the second product become results, where target.row(task, row) says for a row of the
+ * task's block. */
 template <int N, class Target>
 PRS_MEMBER void prs_moe_store_second(const prs_gpu_moe_products &products, const Target &target,
                                      prs_moe_task task, uint32_t half, float (&sums)[N / 2])
 {
-    const uint32_t first = task.block() * PRS_GPU_MOE_BLOCK, row = prs_moe_thread_row(half);
-    __nv_bfloat16 *upper = row < task.rows() ? target.row(first + row) : nullptr;
-    __nv_bfloat16 *lower = row + 8 < task.rows() ? target.row(first + row + 8) : nullptr;
+    const uint32_t row = prs_moe_thread_row(half);
+    __nv_bfloat16 *upper = row < task.rows() ? target.row(task, row) : nullptr;
+    __nv_bfloat16 *lower = row + 8 < task.rows() ? target.row(task, row + 8) : nullptr;
     prs_store_rows<N / 32>(upper, lower, task.tile() * N, products.shape.hidden,
                            [&](int group, int i) { return sums[4 * group + i]; });
 }
@@ -288,8 +289,8 @@ PRS_MEMBER bool prs_moe_count_tile(uint32_t *done, uint32_t tiles)
     return __shfl_sync(~0u, is_last, 0) != 0;
 }
 
-/* The last tile of a group's first product makes the second product's tasks ready; the last one of
- * the second lets target.answer(row) tell of every row, by one thread each. */
+/* The last tile of a group's first product makes the second product's tasks ready; behind the last
+ * one of a block's second, target.answer(task), by the whole warp, tells of its rows. */
 template <int N, class Target>
 PRS_MEMBER void prs_moe_tell_tiles(const prs_gpu_moe_products &products, const Target &target,
                                    prs_moe_stages<N> &stages)
@@ -299,7 +300,9 @@ PRS_MEMBER void prs_moe_tell_tiles(const prs_gpu_moe_products &products, const T
     prs_stage slot;
     for (;;) {
         prs_mbarrier_wait(&stages.task_stored[slot.index], slot.parity);
-        const prs_moe_task task = {stages.task[slot.index]};
+        /* By the lane that gives the slot back. */
+        const uint64_t word = lane == 0 ? stages.task[slot.index] : 0;
+        const prs_moe_task task = {__shfl_sync(~0u, word, 0)};
         if (task.word == 0) {
             return;
         }
@@ -317,9 +320,8 @@ PRS_MEMBER void prs_moe_tell_tiles(const prs_gpu_moe_products &products, const T
             }
         } else if (Target::answers &&
                    prs_moe_count_tile(&products.second_done[task.block()], shape.second_tiles)) {
-            for (uint32_t row = lane; row < task.rows(); row += 32) {
-                target.answer(task.block() * PRS_GPU_MOE_BLOCK + row);
-            }
+            __syncwarp(); /* all lanes behind the count's acquire */
+            target.answer(task);
         }
         prs_moe_warp_arrive(&stages.task_freed[slot.index]);
         slot.advance(PRS_GPU_MOE_TASKS);

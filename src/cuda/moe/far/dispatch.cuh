@@ -171,54 +171,65 @@ PRS_DEVICE void prs_moe_far_await_rows(const prs_moe_far_half &half, const prs_m
     }
 }
 
-/* All CTAs of a PE; when all have returned, all rows of its experts lie in `rows`, their numbers in
- * `counts`, [hosted]. */
-PRS_DEVICE void prs_moe_far_dispatch(const prs_moe_far &far, const perseus_moe_cuda_input &input,
-                                     uint64_t number, uint32_t *counts,
-                                     prs_moe_far_scratch &scratch, const prs_moe_crew &crew)
+/* All CTAs of a PE: on return each knows where every row goes. */
+PRS_DEVICE void prs_moe_far_route(const prs_moe_far_half &half, const perseus_moe_cuda_input &input,
+                                  prs_moe_far_scratch &scratch, const prs_moe_crew &crew)
 {
-    const prs_moe_far_half half(far, number), next(far, number + 1);
-    const prs_moe_far_shape &shape = far.shape;
-    const uint32_t choices = input.tokens * shape.top_k, step = crew.ctas * crew.size;
+    const prs_moe_far &far = half.far;
+    const prs_moe_far_half next(far, half.number + 1);
+    const uint32_t choices = input.tokens * far.shape.top_k, step = crew.ctas * crew.size;
     const uint32_t thread = crew.cta * crew.size + crew.rank;
-    for (uint32_t i = thread; i < shape.experts; i += step) {
+    for (uint32_t i = thread; i < far.shape.experts; i += step) {
         next.words(far.layout.sent)[i] = 0;
     }
     prs_moe_far_count(half, input, crew);
-    prs_moe_far_meet(far, crew, prs_moe_far_meeting(far, number, 0));
+    prs_moe_far_meet(far, crew, prs_moe_far_meeting(far, half.number, 0));
     if (crew.cta == 0) {
         prs_moe_far_tell(half, scratch, crew);
         prs_moe_far_locate(half, scratch, crew);
     }
-    prs_moe_far_meet(far, crew, prs_moe_far_meeting(far, number, 1));
+    prs_moe_far_meet(far, crew, prs_moe_far_meeting(far, half.number, 1));
     for (uint32_t i = thread; i < choices && prs_moe_far_goes_on(far); i += step) {
         const int64_t expert = prs_moe_far_id(input, i);
         if (expert >= 0) {
             far.own.order[far.own.place[expert] + far.own.ranks[i]] = i;
         }
     }
-    prs_moe_far_meet(far, crew, prs_moe_far_meeting(far, number, 2));
-    if (!prs_moe_far_goes_on(far)) {
-        return;
-    }
-    /* Each PE begins with another host's experts, and goes from host to host. */
-    for (uint32_t i = crew.cta; i < far.layout.hosted_max * shape.n_pes; i += crew.ctas) {
+    prs_moe_far_meet(far, crew, prs_moe_far_meeting(far, half.number, 2));
+}
+
+/* All CTAs of a PE. Each PE begins with another host's experts, and goes from host to host. */
+PRS_DEVICE void prs_moe_far_send_all(const prs_moe_far_half &half,
+                                     const perseus_moe_cuda_input &input, const prs_moe_crew &crew)
+{
+    const prs_moe_far_shape &shape = half.far.shape;
+    for (uint32_t i = crew.cta; i < half.far.layout.hosted_max * shape.n_pes; i += crew.ctas) {
         const uint32_t host = (shape.me + 1 + i) % shape.n_pes, of_host = i / shape.n_pes;
         if (of_host < prs_moe_far_hosted(shape, host)) {
             prs_moe_far_send(half, input, prs_moe_far_first_of(shape, host) + of_host, crew);
         }
     }
+}
+
+/* All CTAs of a PE; when all have returned, all rows of its experts lie in `rows`, their numbers in
+ * `counts`, [hosted]. */
+PRS_DEVICE void prs_moe_far_dispatch(const prs_moe_far &far, const perseus_moe_cuda_input &input,
+                                     uint64_t number, uint32_t *counts,
+                                     prs_moe_far_scratch &scratch, const prs_moe_crew &crew)
+{
+    const prs_moe_far_half half(far, number);
+    prs_moe_far_route(half, input, scratch, crew);
+    if (!prs_moe_far_goes_on(far)) {
+        return;
+    }
+    prs_moe_far_send_all(half, input, crew);
     if (prs_moe_far_signals(half, crew, 3)) {
         prs_moe_far_signal_rows(half, crew);
     }
     prs_moe_far_await_rows(half, crew);
-    const uint32_t first = prs_moe_far_first_of(shape, shape.me);
-    for (uint32_t i = thread; i < prs_moe_far_hosted(shape, shape.me); i += step) {
-        uint32_t rows = 0;
-        for (uint32_t pe = 0; pe < shape.n_pes; pe++) {
-            rows += half.count(pe, first + i);
-        }
-        counts[i] = rows;
+    const uint32_t hosted = prs_moe_far_hosted(far.shape, far.shape.me);
+    for (uint32_t i = crew.cta * crew.size + crew.rank; i < hosted; i += crew.ctas * crew.size) {
+        counts[i] = prs_moe_far_rows_of(half, i);
     }
 }
 

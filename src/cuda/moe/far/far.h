@@ -57,10 +57,14 @@ struct prs_moe_far_own {
     uint32_t *barrier;   /* CTAs that have come, ever */
     uint32_t *failed;    /* enum perseus_status of the first call that failed */
     uint64_t *ranks;     /* [choices]: of a choice among this PE's for the same expert */
+    uint64_t *groups;    /* [blocks]: at the first block of a group its task's word, else 0 */
     uint32_t *order;     /* [choices]: by place */
     uint32_t *place;     /* [experts]: this PE's first in its order */
     uint32_t *begin;     /* [experts]: this PE's first row at the host */
     uint32_t *first_row; /* [experts]: the expert's first row at the host */
+    /* Of one forward of the megakernel, which begins with them as zero: */
+    uint32_t *replied;    /* [PEs, hosted max]: rows of that PE that the expert is done with */
+    uint32_t *next_token; /* to be added up */
 };
 
 #ifdef __cplusplus

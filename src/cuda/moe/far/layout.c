@@ -39,22 +39,41 @@ void prs_moe_far_lay(const struct prs_moe_far_shape *shape, struct prs_moe_far_l
     out->heap_bytes = out->halves[1] + at;
 }
 
+/* How many elements the arrays of a PE's own memory have. */
+struct counts {
+    uint64_t choices, blocks, pairs;
+};
+
+static struct counts count(const struct prs_moe_far_shape *shape)
+{
+    struct prs_moe_far_layout layout;
+    prs_moe_far_lay(shape, &layout);
+    return (struct counts){
+        .choices = (uint64_t)shape->tokens_max * shape->top_k,
+        .blocks = layout.rows_max / PERSEUS_MOE_CUDA_BLOCK,
+        .pairs = (uint64_t)shape->n_pes * layout.hosted_max,
+    };
+}
+
 uint64_t prs_moe_far_own_bytes(const struct prs_moe_far_shape *shape)
 {
-    const uint64_t choices = (uint64_t)shape->tokens_max * shape->top_k;
-    return choices * (sizeof(uint64_t) + sizeof(uint32_t)) +
-           (2 + 3 * (uint64_t)shape->experts) * sizeof(uint32_t);
+    const struct counts of = count(shape);
+    return (of.choices + of.blocks) * sizeof(uint64_t) +
+           (of.choices + 3 * (uint64_t)shape->experts + of.pairs + 3) * sizeof(uint32_t);
 }
 
 void prs_moe_far_own_lay(const struct prs_moe_far_shape *shape, void *memory,
                          struct prs_moe_far_own *out)
 {
-    const uint64_t choices = (uint64_t)shape->tokens_max * shape->top_k;
+    const struct counts of = count(shape);
     out->ranks = memory;
-    out->order = (uint32_t *)(void *)(out->ranks + choices);
-    out->place = out->order + choices;
+    out->groups = out->ranks + of.choices;
+    out->order = (uint32_t *)(void *)(out->groups + of.blocks);
+    out->place = out->order + of.choices;
     out->begin = out->place + shape->experts;
     out->first_row = out->begin + shape->experts;
-    out->barrier = out->first_row + shape->experts;
+    out->replied = out->first_row + shape->experts;
+    out->next_token = out->replied + of.pairs;
+    out->barrier = out->next_token + 1;
     out->failed = out->barrier + 1;
 }

@@ -115,6 +115,18 @@ struct prs_moe_far_half {
     }
 };
 
+/* All rows of expert number `of_host` of this PE. */
+PRS_DEVICE uint32_t prs_moe_far_rows_of(const prs_moe_far_half &half, uint32_t of_host)
+{
+    const prs_moe_far_shape &shape = half.far.shape;
+    const uint32_t expert = prs_moe_far_first_of(shape, shape.me) + of_host;
+    uint32_t rows = 0;
+    for (uint32_t pe = 0; pe < shape.n_pes; pe++) {
+        rows += half.count(pe, expert);
+    }
+    return rows;
+}
+
 /* The first failure of a PE, for the host and for all its threads. */
 PRS_DEVICE void prs_moe_far_fail(const prs_moe_far &far, perseus_status status)
 {

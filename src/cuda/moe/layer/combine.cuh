@@ -8,6 +8,7 @@
 #define PRS_CUDA_MOE_COMBINE_CUH
 
 #include "cuda/moe/layer/half.cuh"
+#include "cuda/moe/queue.cuh"
 
 #define PRS_GPU_MOE_ANSWERS 8  /* that a thread has under way */
 #define PRS_GPU_MOE_PART    64 /* eights of columns that a warp adds up at a time */
@@ -35,6 +36,17 @@ struct prs_moe_sender_target {
         prs_add_release_sys_one(
             half.at<uint32_t>((uint32_t)(of >> PRS_GPU_MOE_SENDER_PE), half.layer.layout.answered) +
             token);
+    }
+    /* The same of a task's block. */
+    __device__ __nv_bfloat16 *row(prs_moe_task task, uint32_t at) const
+    {
+        return row(task.block() * PRS_GPU_MOE_BLOCK + at);
+    }
+    __device__ void answer(prs_moe_task task) const
+    {
+        for (uint32_t at = threadIdx.x & 31; at < task.rows(); at += 32) {
+            answer(task.block() * PRS_GPU_MOE_BLOCK + at);
+        }
     }
 };
 

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dispatch.cuh: rows into the blocks of their hosts, by warps; and the subscriber, which turns
- * blocks whose rows are all there into tasks.
+ * dispatch.cuh: rows into the blocks of their hosts, by warps; and whether they are all there.
  */
 #ifndef PRS_CUDA_MOE_DISPATCH_CUH
 #define PRS_CUDA_MOE_DISPATCH_CUH
 
 #include "cuda/moe/layer/copies.cuh"
 #include "cuda/moe/layer/routing.cuh"
-
-#define PRS_GPU_MOE_WINDOW 8 /* times 32 blocks that the subscriber looks at */
+#include "cuda/moe/subscribe.cuh"
 
 /* Of one CTA, in shared memory: where the rows for each PE begin in the order, and the end. */
 struct prs_moe_segments {
@@ -132,64 +130,22 @@ PRS_MEMBER void prs_moe_send_rest(const prs_moe_half &half, const perseus_moe_cu
     }
 }
 
-/* One lane. Whether all rows of a group are there; if not, *out_block is where some are missing. */
-PRS_MEMBER bool prs_moe_is_complete(const uint32_t *arrived, prs_moe_task group,
-                                    uint32_t *out_block, uint32_t *out_here)
-{
-    for (uint32_t i = 0; i < group.group_blocks(); i++) {
-        const uint32_t here = prs_load_acquire_sys(&arrived[group.group() + i]);
-        if (here != group.rows_of(i)) {
-            *out_block = i;
-            *out_here = here;
-            return false;
-        }
-    }
-    return true;
-}
+/* What the subscriber asks of a group: whether all its rows are there. */
+struct prs_moe_near_rows {
+    const uint32_t *arrived; /* [blocks] */
 
-/* One warp of a PE. Looks at a window of blocks, 32 at a time, and puts the tasks of groups that
- * are complete into the queue. */
-PRS_MEMBER void prs_moe_subscribe(const prs_moe_half &half, const prs_gpu_moe_products &products,
-                                  uint32_t blocks)
-{
-    const prs_gpu_moe_layer &layer = half.layer;
-    const uint32_t *arrived = half.mine<uint32_t>(layer.layout.arrived);
-    const uint32_t lane = threadIdx.x & 31;
-    uint32_t base = 0, seen = 0; /* bit i: block base + 32 * i + lane is done with */
-    prs_moe_patience patience(products.watch);
-    while (base < blocks) {
-        bool lasts = true, found = false;
-        for (uint32_t i = 0; i < PRS_GPU_MOE_WINDOW; i++) {
-            const uint32_t block = base + 32 * i + lane;
-            if (block >= blocks || (seen >> i & 1) != 0) {
-                continue;
-            }
-            const prs_moe_task group = {layer.groups[block]};
-            uint32_t missing = 0, here = 0;
-            if (group.word == 0 || prs_moe_is_complete(arrived, group, &missing, &here)) {
-                if (group.word != 0) {
-                    const uint32_t at =
-                        prs_moe_queue_reserve(products.queue, group, products.shape.first_tiles);
-                    prs_moe_queue_put(products.queue, at, group, products.shape.first_tiles, 0, 1);
-                }
-                seen |= 1u << i;
-                found = true;
-            } else if (i == 0) {
-                lasts = patience.lasts(PRS_GPU_MOE_WAIT_ROWS, -1, block + missing, here,
-                                       group.rows_of(missing));
+    /* By one lane. If not, *out says where some are missing. */
+    __device__ bool are_here(prs_moe_task group, prs_moe_missing *out) const
+    {
+        for (uint32_t i = 0; i < group.group_blocks(); i++) {
+            const uint32_t here = prs_load_acquire_sys(&arrived[group.group() + i]);
+            if (here != group.rows_of(i)) {
+                *out = {-1, group.group() + i, here, group.rows_of(i)};
+                return false;
             }
         }
-        if (__any_sync(~0u, found)) {
-            patience.begin_anew();
-        }
-        if (__any_sync(~0u, !lasts)) {
-            return;
-        }
-        if (__all_sync(~0u, (seen & 1) != 0 || base + lane >= blocks)) {
-            base += 32;
-            seen >>= 1;
-        }
+        return true;
     }
-}
+};
 
 #endif

@@ -44,7 +44,8 @@ __device__ void help(const prs_moe_half &half, const perseus_moe_cuda_input &inp
         prs_moe_send_rest(half, input, cta.segments, copies, first_items(half, cta.segments),
                           cta.segments.longest * half.layer.n_pes);
     } else if (blockIdx.x == 0) {
-        prs_moe_subscribe(half, cta.products, cta.blocks);
+        prs_moe_subscribe(cta.products, half.layer.groups, cta.blocks,
+                          prs_moe_near_rows{half.mine<uint32_t>(half.layer.layout.arrived)});
     }
     prs_moe_combine(half, input);
 }
