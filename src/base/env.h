@@ -52,7 +52,8 @@
       "0: write signals directly even where a waiter may see a word half-written (tcp, net); "    \
       "right for programs that wait for equal or growing values only")                            \
     X(STAGE_BYTES, "PERSEUS_STAGE_BYTES", "4M",                                                   \
-      "NVSHMEM transport: staging of device memory per PE and direction, a power of two")         \
+      "staging of GPU memory that the fabric does not reach, per PE and direction, a power of "   \
+      "two; 5/2 of it are pinned for each PE")                                                    \
     X(STAGE_HOST, "PERSEUS_STAGE_HOST", "auto",                                                   \
       "NVSHMEM transport: system-memory heaps through the staging rings, too: 0, 1, or auto: "    \
       "where the fabric's CPU copies every message anyway (tcp, net), but not with drain")        \

@@ -101,3 +101,50 @@ void prs_gpu_host_free(const struct prs_gpu_device *device, void *memory)
         device->cuda->call.host_free(memory);
     }
 }
+
+enum perseus_status prs_gpu_pin(const struct prs_gpu_device *device, void *memory, size_t bytes,
+                                bool *out_is_pinned)
+{
+    void *before = NULL;
+    enum perseus_status status = prs_gpu_enter(device, &before);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    int error = device->cuda->call.host_register(memory, bytes, PRS_CUDA_HOST_PORTABLE);
+    prs_gpu_leave(device, before);
+    *out_is_pinned = error == PRS_CUDA_SUCCESS;
+    if (error == PRS_CUDA_HOST_REGISTERED) {
+        return PERSEUS_OK; /* the program's, or a neighbour's pages */
+    }
+    return prs_gpu_check(device->cuda, error, "pinning memory (ulimit -l may be too low)");
+}
+
+void prs_gpu_unpin(const struct prs_gpu_device *device, void *memory)
+{
+    void *before = NULL;
+    if (prs_gpu_enter(device, &before) == PERSEUS_OK) {
+        device->cuda->call.host_unregister(memory);
+        prs_gpu_leave(device, before);
+    }
+}
+
+int prs_gpu_copy_batch(const struct prs_gpu *cuda, uintptr_t *targets, uintptr_t *sources,
+                       size_t *sizes, size_t count, void *stream)
+{
+    const struct prs_gpu_calls *call = &cuda->call;
+    int error = PRS_CUDA_SUCCESS;
+    if (count > 0 && call->copy_batch != NULL) {
+        /* In stream order, because a source may be what an earlier copy brings. By the engines,
+         * because within one GPU the driver would rather launch kernels, which then wait for the
+         * program's, and those perhaps for the copy. */
+        struct prs_gpu_copy_attributes attributes = {.source_order =
+                                                         PRS_CUDA_SOURCE_IN_STREAM_ORDER,
+                                                     .flags = PRS_CUDA_COPY_OVERLAPS_KERNELS};
+        size_t first = 0;
+        return call->copy_batch(targets, sources, sizes, count, &attributes, &first, 1, stream);
+    }
+    for (size_t i = 0; i < count && error == PRS_CUDA_SUCCESS; i++) {
+        error = call->copy(targets[i], sources[i], sizes[i], stream);
+    }
+    return error;
+}

@@ -29,4 +29,15 @@ enum perseus_status prs_gpu_host_alloc(const struct prs_gpu_device *device, size
                                        void **out);
 void prs_gpu_host_free(const struct prs_gpu_device *device, void *memory); /* NULL allowed */
 
+/* Pins memory of the program's, without which copies would not be asynchronous; enters the device.
+ * *out_is_pinned: by this call, so prs_gpu_unpin it. Else it was already. */
+enum perseus_status prs_gpu_pin(const struct prs_gpu_device *device, void *memory, size_t bytes,
+                                bool *out_is_pinned);
+void prs_gpu_unpin(const struct prs_gpu_device *device, void *memory);
+
+/* Copies that the copy engines carry out in any order, behind what the stream has; the driver's
+ * error. The device must be entered. */
+int prs_gpu_copy_batch(const struct prs_gpu *cuda, uintptr_t *targets, uintptr_t *sources,
+                       size_t *sizes, size_t count, void *stream);
+
 #endif

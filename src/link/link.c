@@ -2,17 +2,58 @@
 #include "link/link.h"
 
 #include "fabric/registry.h"
+#include "fabric/staged/staged.h"
+
+/* Whether the fabric takes the heap's memory as it is. It may refuse, or open without. */
+static bool reaches(const struct prs_fabric_ops *ops, const struct prs_fabric_config *config,
+                    enum prs_memory_kind memory)
+{
+    static const struct prs_log no_log;
+    struct prs_fabric_config quiet = *config;
+    struct prs_fabric *fabric = NULL;
+    quiet.log = &no_log;
+    if (ops->open(&quiet, &fabric) != PERSEUS_OK) {
+        return false;
+    }
+    bool does = fabric->caps.memory_kinds & (uint32_t)memory;
+    ops->close(fabric);
+    return does;
+}
+
+/* The fabric, and staging around it where the heap is memory that it does not reach. */
+static enum perseus_status open_fabric(struct prs_link *link,
+                                       const struct prs_link_settings *settings,
+                                       struct prs_fabric_config *config)
+{
+    const struct prs_fabric_ops *ops = NULL;
+    enum perseus_status status = prs_fabric_find(settings->fabric, link->log, &ops);
+    if (status != PERSEUS_OK) {
+        return status;
+    }
+    bool is_staged = settings->memory != PRS_MEMORY_HOST && !reaches(ops, config, settings->memory);
+    if (is_staged) {
+        config->memory_kinds = PRS_MEMORY_HOST;
+    }
+    status = ops->open(config, &link->fabric);
+    if (status != PERSEUS_OK || !is_staged) {
+        return status;
+    }
+    const struct prs_staged_config stage = {.gpu = settings->gpu,
+                                            .ring_bytes = settings->stage_bytes,
+                                            .log = link->log,
+                                            .clock = config->clock};
+    struct prs_fabric *inside = link->fabric;
+    link->fabric = NULL;
+    status = prs_staged_wrap(inside, &stage, &link->fabric);
+    link->staged = link->fabric;
+    return status;
+}
 
 enum perseus_status prs_link_open(struct prs_link *link, const struct prs_link_settings *settings,
                                   enum perseus_log_level loss_level, const struct prs_log *log)
 {
     *link = (struct prs_link){.log = log};
-    const struct prs_fabric_ops *ops = NULL;
-    enum perseus_status status = prs_fabric_find(settings->fabric, log, &ops);
-    if (status != PERSEUS_OK) {
-        return status;
-    }
-    const struct prs_fabric_config config = {
+    struct prs_fabric_config config = {
         .provider = settings->provider,
         .bind = settings->bind,
         .memory_kinds = PRS_MEMORY_HOST | (uint32_t)settings->memory,
@@ -23,19 +64,12 @@ enum perseus_status prs_link_open(struct prs_link *link, const struct prs_link_s
         .log = log,
         .clock = prs_clock_monotonic(),
     };
-    struct prs_fabric *fabric = NULL;
-    status = ops->open(&config, &fabric);
-    if (status == PERSEUS_OK && (fabric->caps.memory_kinds & (uint32_t)settings->memory) == 0) {
-        ops->close(fabric);
-        return prs_fail(log, PERSEUS_NOT_SUPPORTED,
-                        "the fabric %s does not reach a GPU's memory; choose %s for a heap there",
-                        ops->name, prs_fabric_default(settings->memory));
-    }
+    enum perseus_status status = open_fabric(link, settings, &config);
     if (status == PERSEUS_OK && settings->is_faulty) {
-        status = prs_faulty_wrap(fabric, &settings->faulty, log, prs_clock_monotonic(), &fabric);
-    }
-    if (status == PERSEUS_OK) {
-        link->fabric = fabric;
+        struct prs_fabric *inside = link->fabric;
+        link->fabric = NULL;
+        status =
+            prs_faulty_wrap(inside, &settings->faulty, log, prs_clock_monotonic(), &link->fabric);
     }
     return status;
 }
@@ -53,6 +87,9 @@ enum perseus_status prs_link_start(struct prs_link *link, const struct prs_link_
     struct prs_endpoint *endpoint = NULL;
     if (settings->is_faulty) {
         prs_faulty_advance(link->fabric, end->stream);
+    }
+    if (link->staged != NULL) {
+        prs_staged_place(link->staged, end->self, end->n_peers);
     }
     enum perseus_status status = link->fabric->ops->endpoint_open(link->fabric, &endpoint);
     if (status != PERSEUS_OK) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * link/link.h: what an ordering engine stands on, opened in one place: settings -> fabric (and the
- * decorator, if one is asked for) -> ordering -> endpoint and engine.
+ * link/link.h: what an ordering engine stands on, opened in one place: settings -> fabric (and its
+ * decorators: staging where it does not reach the heap's memory, an adversary if one is asked for)
+ * -> ordering -> endpoint and engine.
  *
  * In this order, each after an OK of the one before:
  *
@@ -25,6 +26,7 @@
 struct prs_link {
     const struct prs_log *log;
     struct prs_fabric *fabric;
+    struct prs_fabric *staged; /* it, or what it decorates; NULL: it reaches the heap itself */
     enum perseus_ordering ordering;
     char why[PRS_LINK_WHY_BYTES]; /* what the ordering stands on */
     struct prs_orderer *orderer;

@@ -50,6 +50,14 @@ static enum perseus_status read_parked(const struct prs_log *log, uint32_t *out)
     return status;
 }
 
+static enum perseus_status read_stage(const struct prs_log *log, uint64_t *out)
+{
+    enum perseus_status status = prs_env_u64(PRS_ENV_STAGE_BYTES, 1 << 16, 1 << 28, log, out);
+    return status == PERSEUS_OK
+               ? prs_env_power_of_two(*out, PRS_ENV_STAGE_BYTES, "a staging ring", log)
+               : status;
+}
+
 enum perseus_status prs_link_settings_read(const struct perseus_attr *attr,
                                            const struct prs_log *log, struct prs_link_settings *out)
 {
@@ -67,6 +75,9 @@ enum perseus_status prs_link_settings_read(const struct perseus_attr *attr,
     }
     if (status == PERSEUS_OK) {
         status = read_parked(log, &s.parked_max);
+    }
+    if (status == PERSEUS_OK && s.memory != PRS_MEMORY_HOST) {
+        status = read_stage(log, &s.stage_bytes);
     }
     if (status == PERSEUS_OK) {
         status = prs_env_u64(PRS_ENV_PEER_TIMEOUT_MS, 0, UINT32_MAX, log, &s.peer_timeout_ns);

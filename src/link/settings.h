@@ -16,6 +16,7 @@ struct prs_link_settings {
     int gpu;                     /* that the memory is of, where the provider does not say */
     char bind[PRS_LOCAL_ADDRESS_BYTES];
     enum perseus_ordering ordering; /* may be AUTO */
+    uint64_t stage_bytes;           /* toward each PE, of a heap that the fabric does not reach */
     uint32_t parked_max;
     uint32_t ordinal; /* of this PE, for fabrics that spread PEs over devices; not read, 0 */
     uint64_t peer_timeout_ns; /* 0: never */

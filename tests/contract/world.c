@@ -4,6 +4,7 @@
 #include "fabric/faulty/faulty.h"
 #include "fabric/loopback/loopback.h"
 #include "fabric/registry.h"
+#include "fabric/staged/staged.h"
 #ifdef PERSEUS_HAVE_LIBFABRIC
 #include "fabric/libfabric/libfabric.h"
 #endif
@@ -22,6 +23,8 @@
 
 static const struct prs_order_pools smallest = {
     .operations = 2, .tokens = 1, .quiets = 1, .stages = 1, .replies = 1};
+
+#define STAGE_BYTES 65536 /* or the minimum, where everything has it */
 
 #define LOSSES 60 /* the lost operation is one of the first so many */
 
@@ -93,8 +96,20 @@ static const char *broken(struct world *world, const char *what, uint32_t sender
 
 /* ---- building ---- */
 
+static enum perseus_status stage(const struct world_case *what, struct prs_clock clock,
+                                 uint32_t index, struct prs_fabric **fabric)
+{
+    const struct prs_staged_config config = {
+        .ring_bytes = what->small_pools ? PRS_STAGED_RING_BYTES_MIN : STAGE_BYTES, .clock = clock};
+    enum perseus_status status = prs_staged_wrap(*fabric, &config, fabric);
+    if (status == PERSEUS_OK) {
+        prs_staged_place(*fabric, index, WORLD_PES);
+    }
+    return status;
+}
+
 static enum perseus_status open_fabric(const struct world_case *what, struct prs_clock clock,
-                                       const struct prs_faulty_config *adversary,
+                                       const struct prs_faulty_config *adversary, uint32_t index,
                                        struct prs_fabric **out)
 {
     struct prs_fabric_config config = {.memory_kinds = PRS_MEMORY_HOST,
@@ -120,6 +135,9 @@ static enum perseus_status open_fabric(const struct world_case *what, struct prs
     }
     struct prs_fabric *inside;
     enum perseus_status status = ops->open(&config, &inside);
+    if (status == PERSEUS_OK && what->staged) {
+        status = stage(what, config.clock, index, &inside);
+    }
     return status == PERSEUS_OK ? prs_faulty_wrap(inside, adversary, NULL, clock, out) : status;
 }
 
@@ -137,8 +155,9 @@ static enum perseus_status build_pe(struct world *world, uint32_t index, uint64_
         uint64_t nth = 1 + seed / WORLD_PES / 2 % LOSSES;
         *(seed / WORLD_PES % 2 == 0 ? &adversary.fail_nth : &adversary.refuse_nth) = nth;
     }
+    enum prs_memory_kind kind = world->what->staged ? PRS_MEMORY_CUDA : PRS_MEMORY_HOST;
     pe->world = world;
-    enum perseus_status status = open_fabric(world->what, clock, &adversary, &pe->fabric);
+    enum perseus_status status = open_fabric(world->what, clock, &adversary, index, &pe->fabric);
     struct prs_endpoint *endpoint = NULL;
     if (status == PERSEUS_OK) {
         status = pe->fabric->ops->endpoint_open(pe->fabric, &endpoint);
@@ -171,12 +190,10 @@ static enum perseus_status build_pe(struct world *world, uint32_t index, uint64_
     memcpy(world->directory[index], &(uint32_t){(uint32_t)bytes}, 4);
     prs_orderer_set_directory(pe->orderer, world->directory[0], sizeof world->directory[0]);
     if (status == PERSEUS_OK) {
-        status = prs_window_create(pe->orderer, pe->memory, sizeof pe->memory, PRS_MEMORY_HOST,
-                                   &pe->heap);
+        status = prs_window_create(pe->orderer, pe->memory, sizeof pe->memory, kind, &pe->heap);
     }
     if (status == PERSEUS_OK) {
-        status = prs_window_create(pe->orderer, pe->staged, sizeof pe->staged, PRS_MEMORY_HOST,
-                                   &pe->source);
+        status = prs_window_create(pe->orderer, pe->staged, sizeof pe->staged, kind, &pe->source);
     }
     return status;
 }
@@ -457,7 +474,7 @@ enum perseus_status world_supported(const struct world_case *what)
     struct prs_clock clock = prs_clock_monotonic();
     struct prs_faulty_config adversary = {.seed = 1};
     struct prs_fabric *fabric;
-    enum perseus_status status = open_fabric(what, clock, &adversary, &fabric);
+    enum perseus_status status = open_fabric(what, clock, &adversary, 0, &fabric);
     if (status != PERSEUS_OK) {
         return status;
     }

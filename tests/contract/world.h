@@ -27,6 +27,7 @@ struct world_case {
     uint64_t latency_ns;  /* 0: a few hundred */
     const char *fabric;   /* with provider; NULL: libfabric */
     const char *provider; /* a libfabric provider inside the adversary; NULL: loopback */
+    bool staged;          /* heaps say that they are a GPU's, which the fabric does not reach */
 };
 
 /* Runs one seed. NULL: every promise was kept; else what broke, in `why`, which is returned. */

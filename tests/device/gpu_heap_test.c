@@ -20,10 +20,14 @@
 #define WAIT_MS 60000
 #define ROUNDS  10
 
-static struct perseus_attr gpu_attr(void)
+/* NULL: the one for a GPU's heap. The others carry it by way of the host's memory. */
+static const char *const fabrics[] = {NULL, "loopback", "libfabric"};
+#define FABRICS (sizeof fabrics / sizeof fabrics[0])
+
+static struct perseus_attr gpu_attr(const char *fabric)
 {
     struct perseus_attr attr = pes_attr(0);
-    attr.fabric = NULL; /* the one for a GPU's heap */
+    attr.fabric = fabric;
     attr.heap_memory = PERSEUS_MEMORY_GPU;
     return attr;
 }
@@ -89,10 +93,12 @@ static void count_up(struct pes *pes, struct perseus_pe *pe, void *context)
 static void the_host_s_calls_never_touch_the_memory(void **state)
 {
     (void)state;
-    struct perseus_attr attr = gpu_attr();
     setenv("PERSEUS_SCRIPTED_GUARD", "1", 1);
-    pes_with(PES, &attr, move_data, NULL);
-    pes_with(PES, &attr, count_up, NULL);
+    for (size_t i = 0; i < FABRICS; i++) {
+        struct perseus_attr attr = gpu_attr(fabrics[i]);
+        pes_with(PES, &attr, move_data, NULL);
+        pes_with(PES, &attr, count_up, NULL);
+    }
     unsetenv("PERSEUS_SCRIPTED_GUARD");
 }
 
@@ -121,11 +127,16 @@ static void a_signal_brings_its_payload_in_every_mode(void **state)
     static const enum perseus_ordering modes[] = {
         PERSEUS_ORDERING_DRAIN,     PERSEUS_ORDERING_DRAIN_PEER, PERSEUS_ORDERING_DEFERRED,
         PERSEUS_ORDERING_NIC_FENCE, PERSEUS_ORDERING_COUNTED,    PERSEUS_ORDERING_FIFO};
-    struct perseus_attr attr = gpu_attr();
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        struct perseus_attr attr = gpu_attr(NULL);
         attr.ordering = modes[i];
         attr.provider = modes[i] == PERSEUS_ORDERING_FIFO ? "stream" : "batch";
         pes_with(PES, &attr, run_kernel, NULL);
+        for (size_t j = 1; j < FABRICS && modes[i] != PERSEUS_ORDERING_NIC_FENCE; j++) {
+            attr = gpu_attr(fabrics[j]);
+            attr.ordering = modes[i];
+            pes_with(PES, &attr, run_kernel, NULL);
+        }
     }
 }
 
@@ -165,10 +176,12 @@ static void use_buffer(struct pes *pes, struct perseus_pe *pe, void *context)
 static void registered_gpu_memory_is_a_source(void **state)
 {
     (void)state;
-    struct perseus_attr attr = gpu_attr();
     struct prs_gpu *cuda = NULL;
     assert_int_equal(prs_gpu_open(NULL, &cuda), PERSEUS_OK);
-    pes_with(PES, &attr, use_buffer, cuda);
+    for (size_t i = 0; i < FABRICS; i++) {
+        struct perseus_attr attr = gpu_attr(fabrics[i]);
+        pes_with(PES, &attr, use_buffer, cuda);
+    }
     prs_gpu_close(cuda);
 }
 
@@ -210,8 +223,10 @@ static void lead_group(struct pes *pes, struct perseus_pe *pe, void *context)
 static void a_group_signals_words_of_the_heap(void **state)
 {
     (void)state;
-    struct perseus_attr attr = gpu_attr();
-    pes_with(PES, &attr, lead_group, NULL);
+    for (size_t i = 0; i < FABRICS; i++) {
+        struct perseus_attr attr = gpu_attr(fabrics[i]);
+        pes_with(PES, &attr, lead_group, NULL);
+    }
 }
 
 /* ---- errors ---- */
@@ -264,15 +279,16 @@ static void refused(const struct perseus_attr *first, const struct perseus_attr 
 static void what_cannot_be_is_said(void **state)
 {
     (void)state;
-    struct perseus_attr host = pes_attr(0), gpu = gpu_attr(), other = gpu_attr();
+    struct perseus_attr host = pes_attr(0), gpu = gpu_attr(NULL), other = gpu_attr(NULL);
     pes_with(PES, &gpu, wait_in_vain, NULL);
     pes_with(2, &host, no_kernels, NULL);
     refused(&gpu, &host, 0, PERSEUS_INVALID_ARGUMENT, "give every PE the same heap_memory");
     other.gpu = 9;
     refused(&other, &other, 0, PERSEUS_NOT_FOUND, "there is no GPU 9");
-    other = gpu_attr();
-    other.fabric = "loopback";
-    refused(&other, &other, 0, PERSEUS_NOT_SUPPORTED, "choose cudadma");
+    other = gpu_attr("loopback");
+    setenv("PERSEUS_STAGE_BYTES", "100000", 1);
+    refused(&other, &other, 0, PERSEUS_INVALID_ARGUMENT, "PERSEUS_STAGE_BYTES");
+    unsetenv("PERSEUS_STAGE_BYTES");
 }
 
 int main(void)

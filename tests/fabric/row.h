@@ -13,10 +13,11 @@ struct row {
      * A status of NOT_FOUND skips the row. */
     enum perseus_status (*open)(const struct row *row, uint64_t seed, const struct prs_log *log,
                                 struct prs_clock clock, struct prs_fabric **out);
-    uint32_t seeds;       /* how many seeds the seeded tests run */
-    bool shuffles;        /* an adversary: what caps do not order must be seen out of order */
-    bool notices_loss;    /* a peer that closes becomes PEER_LOST */
-    const char *provider; /* for `open`, like all below */
+    uint32_t seeds;    /* how many seeds the seeded tests run */
+    bool shuffles;     /* an adversary: what caps do not order must be seen out of order */
+    bool notices_loss; /* a peer that closes becomes PEER_LOST */
+    enum prs_memory_kind memory; /* what regions say they are; 0: the host's */
+    const char *provider;        /* for `open`, like all below */
     uint64_t unordered_mask, ungranted_mask;
     enum prs_fence_scope fence_scope; /* NONE: what the loopback grants */
     struct prs_faulty_config faulty;

@@ -76,9 +76,10 @@ static void open_pe(struct world *world, uint32_t i)
     world_check(world, ops->endpoint_open(pe->fabric, &pe->endpoint) == PERSEUS_OK, "endpoint");
     pe->memory = calloc(1, WORLD_BYTES);
     world_check(world, pe->memory != NULL, "memory");
+    enum prs_memory_kind kind = world->row->memory != 0 ? world->row->memory : PRS_MEMORY_HOST;
     world_check(world,
-                ops->region_register(pe->fabric, pe->memory, WORLD_BYTES, PRS_MEMORY_HOST,
-                                     &pe->region) == PERSEUS_OK,
+                ops->region_register(pe->fabric, pe->memory, WORLD_BYTES, kind, &pe->region) ==
+                    PERSEUS_OK,
                 "region");
 }
 

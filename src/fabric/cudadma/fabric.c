@@ -52,30 +52,10 @@ static enum perseus_status cudadma_open(const struct prs_fabric_config *config,
     return PERSEUS_OK;
 }
 
-/* Copies between a GPU and memory that is not pinned would not be asynchronous. */
-static enum perseus_status pin(struct prs_cudadma_fabric *self, struct prs_cudadma_region *region)
-{
-    void *before = NULL;
-    enum perseus_status status = prs_gpu_enter(&self->device, &before);
-    if (status != PERSEUS_OK) {
-        return status;
-    }
-    int error = self->cuda->call.host_register(region->common.base.base, region->common.base.bytes,
-                                               PRS_CUDA_HOST_PORTABLE);
-    prs_gpu_leave(&self->device, before);
-    region->is_pinned = error == PRS_CUDA_SUCCESS;
-    if (error == PRS_CUDA_HOST_REGISTERED) {
-        return PERSEUS_OK; /* the program's, or a neighbour's pages */
-    }
-    return prs_gpu_check(self->cuda, error, "pinning memory (ulimit -l may be too low)");
-}
-
 static void unpin(struct prs_cudadma_fabric *self, struct prs_cudadma_region *region)
 {
-    void *before = NULL;
-    if (region->is_pinned && prs_gpu_enter(&self->device, &before) == PERSEUS_OK) {
-        self->cuda->call.host_unregister(region->common.base.base);
-        prs_gpu_leave(&self->device, before);
+    if (region->is_pinned) {
+        prs_gpu_unpin(&self->device, region->common.base.base);
     }
 }
 
@@ -94,7 +74,10 @@ static enum perseus_status cudadma_region_register(struct prs_fabric *fabric, vo
     }
     region->common.base =
         (struct prs_region){.fabric = fabric, .base = base, .bytes = bytes, .kind = kind};
-    enum perseus_status status = kind == PRS_MEMORY_HOST ? pin(self, region) : PERSEUS_OK;
+    enum perseus_status status = PERSEUS_OK;
+    if (kind == PRS_MEMORY_HOST) {
+        status = prs_gpu_pin(&self->device, base, bytes, &region->is_pinned);
+    }
     if (status == PERSEUS_OK) {
         status = prs_inprocess_region_add(&region->common);
     }

@@ -18,27 +18,6 @@ static size_t add_copy(struct prs_cudadma_endpoint *self, size_t n, uintptr_t ta
     return n + 1;
 }
 
-static int copy_all(struct prs_cudadma_endpoint *self, void *stream, size_t n)
-{
-    const struct prs_gpu_calls *call = &self->fabric->cuda->call;
-    int error = PRS_CUDA_SUCCESS;
-    if (n > 0 && call->copy_batch != NULL) {
-        /* In stream order, because a source may be what an earlier level brings. By the engines,
-         * because within one GPU the driver would rather launch kernels, which then wait for the
-         * program's, and those perhaps for the copy. */
-        struct prs_gpu_copy_attributes attributes = {.source_order =
-                                                         PRS_CUDA_SOURCE_IN_STREAM_ORDER,
-                                                     .flags = PRS_CUDA_COPY_OVERLAPS_KERNELS};
-        size_t first = 0;
-        return call->copy_batch(self->targets, self->sources, self->sizes, n, &attributes, &first,
-                                1, stream);
-    }
-    for (size_t i = 0; i < n && error == PRS_CUDA_SUCCESS; i++) {
-        error = call->copy(self->targets[i], self->sources[i], self->sizes[i], stream);
-    }
-    return error;
-}
-
 /* ---- life ---- */
 
 enum perseus_status prs_cudadma_lane_open(struct prs_cudadma_endpoint *self, uint32_t number)
@@ -116,7 +95,8 @@ static int submit_level(struct prs_cudadma_endpoint *self, struct prs_cudadma_la
         prs_cudadma_append(volley, queued);
     }
     *level = (struct prs_cudadma_list){0};
-    return copy_all(self, lane->stream, n);
+    return prs_gpu_copy_batch(self->fabric->cuda, self->targets, self->sources, self->sizes, n,
+                              lane->stream);
 }
 
 enum perseus_status prs_cudadma_lane_submit(struct prs_cudadma_endpoint *self,

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A GPU's memory by way of the host's, on the scripted driver, whose GPU's memory may be any: over
+ * the loopback as it is, as lesser fabrics, behind the adversary on either side, and over tcp. With
+ * rings at their minimum, that fill and wrap all the time. */
+#include "fabric/staged/staged.h"
+#include "memory.h"
+#include "world.h"
+#ifdef PERSEUS_HAVE_LIBFABRIC
+#include "fabric/libfabric/libfabric.h"
+#endif
+
+#define ROOMY 65536
+
+/* `inside` is taken over. Seeds count PEs, too. */
+static enum perseus_status stage(struct prs_fabric *inside, uint64_t seed, uint64_t ring_bytes,
+                                 const struct prs_log *log, struct prs_clock clock,
+                                 struct prs_fabric **out)
+{
+    const struct prs_staged_config config = {.ring_bytes = ring_bytes, .log = log, .clock = clock};
+    enum perseus_status status = prs_staged_wrap(inside, &config, out);
+    if (status == PERSEUS_OK) {
+        prs_staged_place(*out, (uint32_t)(seed % WORLD_PES), WORLD_PES);
+    }
+    return status;
+}
+
+static enum perseus_status open_tight(const struct row *row, uint64_t seed,
+                                      const struct prs_log *log, struct prs_clock clock,
+                                      struct prs_fabric **out)
+{
+    struct prs_fabric *inside;
+    enum perseus_status status = open_loopback(row, seed, log, clock, &inside);
+    return status == PERSEUS_OK ? stage(inside, seed, PRS_STAGED_RING_BYTES_MIN, log, clock, out)
+                                : status;
+}
+
+static enum perseus_status open_roomy(const struct row *row, uint64_t seed,
+                                      const struct prs_log *log, struct prs_clock clock,
+                                      struct prs_fabric **out)
+{
+    struct prs_fabric *inside;
+    enum perseus_status status = open_loopback(row, seed, log, clock, &inside);
+    return status == PERSEUS_OK ? stage(inside, seed, ROOMY, log, clock, out) : status;
+}
+
+/* The adversary carries the slots. */
+static enum perseus_status open_over_faulty(const struct row *row, uint64_t seed,
+                                            const struct prs_log *log, struct prs_clock clock,
+                                            struct prs_fabric **out)
+{
+    struct prs_fabric *inside;
+    enum perseus_status status = open_faulty(row, seed, log, clock, &inside);
+    return status == PERSEUS_OK ? stage(inside, seed, PRS_STAGED_RING_BYTES_MIN, log, clock, out)
+                                : status;
+}
+
+/* The adversary hands over the operations. */
+static enum perseus_status open_shuffled(const struct row *row, uint64_t seed,
+                                         const struct prs_log *log, struct prs_clock clock,
+                                         struct prs_fabric **out)
+{
+    struct prs_fabric *inside;
+    enum perseus_status status = open_roomy(row, seed, log, clock, &inside);
+    return status == PERSEUS_OK ? row_shuffle(row, seed, log, clock, inside, out) : status;
+}
+
+static enum perseus_status open_tcp(const struct row *row, uint64_t seed, const struct prs_log *log,
+                                    struct prs_clock clock, struct prs_fabric **out)
+{
+    (void)clock;
+#ifdef PERSEUS_HAVE_LIBFABRIC
+    struct prs_fabric *inside;
+    const struct prs_fabric_config config = {.provider = row->provider,
+                                             .memory_kinds = PRS_MEMORY_HOST,
+                                             .log = log,
+                                             .clock = prs_clock_monotonic()};
+    enum perseus_status status = prs_libfabric_ops.open(&config, &inside);
+    return status == PERSEUS_OK
+               ? stage(inside, seed, PRS_STAGED_RING_BYTES_MIN, log, prs_clock_monotonic(), out)
+               : status;
+#else
+    (void)row, (void)seed, (void)log, (void)out;
+    return PERSEUS_NOT_FOUND;
+#endif
+}
+
+#define STAGED .memory = PRS_MEMORY_CUDA, .notices_loss = true
+
+const struct row fabric_rows[] = {
+    {.name = "tight", STAGED, .open = open_tight, .seeds = 20},
+    {.name = "roomy", STAGED, .open = open_roomy, .seeds = 20},
+    {.name = "host-memory", .notices_loss = true, .open = open_tight, .seeds = 10},
+    {.name = "tight-unordered",
+     STAGED,
+     .open = open_tight,
+     .seeds = 20,
+     .unordered_mask = PRS_ORDER_EVERY_PAIR,
+     .ungranted_mask = PRS_UNGRANT_FENCE | PRS_UNGRANT_IMMEDIATE | PRS_UNGRANT_ATOMICS},
+    {.name = "over-shuffled-ordered",
+     STAGED,
+     .open = open_over_faulty,
+     .seeds = 20,
+     .faulty = {.reorder = true, .again_probability = 0.2, .jitter_ns = 3000}},
+    {.name = "over-shuffled-unordered",
+     STAGED,
+     .open = open_over_faulty,
+     .seeds = 20,
+     .unordered_mask = PRS_ORDER_EVERY_PAIR,
+     .faulty = {.reorder = true, .again_probability = 0.2, .jitter_ns = 3000}},
+    {.name = "shuffled",
+     STAGED,
+     .open = open_shuffled,
+     .seeds = 20,
+     .faulty = {.reorder = true, .again_probability = 0.2, .jitter_ns = 3000}},
+    {.name = "tcp", STAGED, .open = open_tcp, .seeds = 5, .provider = "tcp"},
+    {0},
+};
