@@ -85,7 +85,9 @@ class SimTest(ProgramTest):
 
     def test_sweeps(self):
         for sweep in ("nodes=2,3", "tokens=64,300", "group=1,7,96", "skew=0,1.2", "qps=0,1,4", "bulk=0,1", "vector=0,1",
-                      "in-turn=0,1", "pes-per-node=2,8", "gpu.tflop_s=50,200"):
+                      "in-turn=0,1", "pes-per-node=2,8", "gpu.tflop_s=50,200", "experts=64,256", "top-k=1,8",
+                      "job-pes=4,8", "decoupled=0,1", "answers-decoupled=0,1", "ordering=drain,deferred,nic-fence",
+                      "model=qwen3-30b,gpt-oss-120b"):
             with self.subTest(sweep=sweep):
                 name, values = sweep.split("=")
                 rows = self.json_of(*QWEN3, "--nodes", "2", "--tokens", "256", "--decoupled", "--sweep", sweep)[0]["rows"]
@@ -93,7 +95,20 @@ class SimTest(ProgramTest):
                 for row in rows:
                     self.assertGreaterEqual(row["total_ms"], row["compute_floor_ms"])
                     self.assertGreaterEqual(row["total_ms"], row["bytes_floor_ms"])
-        self.assertIn("it sweeps nodes", self.fails(1, *QWEN3, "--sweep", "wheels=4").stderr)
+        self.assertIn("it sweeps model experts", self.fails(1, *QWEN3, "--sweep", "wheels=4").stderr)
+        self.assertIn("it sweeps model experts", self.fails(1, *QWEN3, "--sweep", "skew").stderr)
+        for wrong in ("nodes=0", "tokens=1.5", "vector=2", "ordering=best", "model=none", "skew=-1", "qps=x", "top-k=,"):
+            self.assertIn("stops at", self.fails(1, *QWEN3, "--sweep", wrong).stderr, wrong)
+
+    def test_what_is_swept_is_an_option(self):
+        base = (*QWEN3, "--nodes", "2", "--tokens", "256")
+        for name, value in (("experts", "256"), ("top-k", "2"), ("nodes", "3"), ("pes-per-node", "8"), ("tokens", "300"),
+                            ("skew", "1.2"), ("job-pes", "4"), ("qps", "4"), ("ordering", "deferred")):
+            with self.subTest(option=name):
+                given = self.json_of(*base, f"--{name}", value, "--sweep", "in-turn=0")[0]["rows"][0]
+                swept = self.json_of(*base, "--sweep", f"{name}={value}")[0]["rows"][0]
+                self.assertEqual(given["total_ms"], swept["total_ms"])
+        self.assertIn("--skew 9 is not", self.fails(2, *base, "--skew", "9").stderr)
 
     def test_check(self):
         self.assertIn("20 schedules", self.ok("sim", "--check", "--schedules", "20").stdout)

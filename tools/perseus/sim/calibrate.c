@@ -159,13 +159,14 @@ int prs_sim_calibrate(struct prs_sim_job *job)
         json_object_set_new(document, "error", prs_json_number(error));
         json_object_set_new(document, "rows", out);
         /* With a model, the file is that of its forward. */
-        ok = (job->model != NULL ? (json_decref(document), true)
-                                 : prs_json_write(document, &job->json)) &&
+        ok = (job->dimensions[PRS_SIM_DIMENSION_MODEL] != NULL
+                  ? (json_decref(document), true)
+                  : prs_json_write(document, &job->json)) &&
              ok;
     }
     free(rows);
     if (!ok) {
         return PRS_EXIT_FAILED;
     }
-    return job->model != NULL ? prs_sim_whatif(job) : PRS_EXIT_OK;
+    return job->dimensions[PRS_SIM_DIMENSION_MODEL] != NULL ? prs_sim_whatif(job) : PRS_EXIT_OK;
 }

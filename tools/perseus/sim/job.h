@@ -3,6 +3,7 @@
 #ifndef PRS_TOOLS_SIM_JOB_H
 #define PRS_TOOLS_SIM_JOB_H
 
+#include "dimension.h"
 #include "kit/output.h"
 #include "sim/lab.h"
 
@@ -16,18 +17,9 @@ struct prs_sim_job {
     const char *fit_on;
     const char *calibrate;
     const char *figure, *plot;
-    const char *model; /* of a what-if, with its sweep or NULL */
+    const char *dimensions[PRS_SIM_DIMENSIONS]; /* of a what-if, as given, or NULL */
     const char *sweep;
-    struct sim_moe_config what; /* as far as options fill it */
-    bool decoupled;
     struct prs_output json, csv, write;
-    struct prs_log log;
-};
-
-/* One run of a what-if. */
-struct prs_sim_what {
-    struct sim_platform platform;
-    struct sim_moe_config config;
     struct prs_log log;
 };
 

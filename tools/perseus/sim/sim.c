@@ -66,19 +66,20 @@ static int show_preset(const struct prs_command *command, const char *name)
     return PRS_EXIT_OK;
 }
 
-static const char *parse_ordering(const char *text, void *target)
+/* Given without a value. */
+static const char *parse_switch(const char *text, void *target)
 {
-    return perseus_ordering_parse(text, target) == PERSEUS_OK
-               ? NULL
-               : "auto, drain, drain-peer, deferred, nic-fence, fifo or counted";
+    (void)text;
+    *(const char **)target = "1";
+    return NULL;
 }
 
-enum { N_OPTIONS = 28 };
+enum { N_PLAIN = 19, N_OPTIONS = N_PLAIN + PRS_SIM_DIMENSIONS };
 
 static void fill_options(struct options *options, struct prs_option rows[N_OPTIONS])
 {
     struct prs_sim_job *job = &options->job;
-    const struct prs_option all[N_OPTIONS] = {
+    const struct prs_option all[N_PLAIN] = {
         {"compare", NULL, "every published number beside the simulated one", prs_parse_on,
          &options->compare},
         {"fit", NULL, "fit the scenario's platform to the paper's numbers", prs_parse_on,
@@ -106,25 +107,18 @@ static void fill_options(struct options *options, struct prs_option rows[N_OPTIO
         {"plot", "FILE.svg", "draws the figure with gnuplot, published points beside ours",
          prs_parse_text, &job->plot},
         {"csv", "FILE", "the figure's points", prs_parse_text, &job->csv.path},
-        {"model", "NAME", "a forward of this model on the scenario, and what each change would win",
-         prs_parse_text, &job->model},
-        {"nodes", "N", "of --model (default 8)", prs_parse_count, &job->what.nodes},
-        {"tokens", "N", "of one PE (default 1024)", prs_parse_count, &job->what.tokens},
-        {"job-pes", "N", "PEs of an expert group (default all)", prs_parse_count,
-         &job->what.job_pes},
-        {"group", "N", "experts of a signal group (default those of one PE)", prs_parse_count,
-         &job->what.group_experts},
-        {"decoupled", NULL, "decoupled dispatch (default coupled)", prs_parse_on, &job->decoupled},
-        {"bulk", NULL, "decoupled, one put for all experts of a PE", prs_parse_on, &job->what.bulk},
-        {"vector", NULL, "a group's signals as one write", prs_parse_on, &job->what.vector},
-        {"ordering", "MODE", "how a signal stays behind its put (default the scenario's)",
-         parse_ordering, &job->what.ordering},
-        {"sweep", "NAME=N,...", "runs over nodes, tokens, group, skew, qps, or a field",
+        {"sweep", "NAME=V,...", "runs over one of the options from --model on, or a field",
          prs_parse_text, &job->sweep},
         {"seed", "N", "of all chance (default 1)", prs_parse_seed, &job->seed},
         {"json", "FILE", "write the results as JSON", prs_parse_text, &job->json.path},
     };
     memcpy(rows, all, sizeof all);
+    for (uint32_t i = 0; i < PRS_SIM_DIMENSIONS; i++) {
+        const struct prs_sim_dimension *of = &prs_sim_dimensions[i];
+        rows[N_PLAIN + i] = (struct prs_option){
+            of->name, of->argument, of->help, of->argument == NULL ? parse_switch : prs_parse_text,
+            &job->dimensions[i]};
+    }
 }
 
 static int run(const struct prs_command *command, struct options *options)
@@ -159,7 +153,7 @@ static int run(const struct prs_command *command, struct options *options)
            : options->fit        ? prs_sim_fit(job)
            : job->calibrate      ? prs_sim_calibrate(job)
            : job->figure != NULL ? prs_sim_figure(job)
-           : job->model != NULL
+           : job->dimensions[PRS_SIM_DIMENSION_MODEL] != NULL
                ? prs_sim_whatif(job)
                : prs_command_mistake(
                      command, "one of --calibrate, --check, --compare, --fit, --figure, --model, "
@@ -172,7 +166,6 @@ int prs_tool_sim(int argc, char **argv)
                                       .seed = 1,
                                       .rounds = 100,
                                       .schedules = 2000,
-                                      .what = {.nodes = 8, .tokens = 1024},
                                       .csv = {.option = "--csv"},
                                       .json = {.option = "--json"},
                                       .write = {.option = "--write"},

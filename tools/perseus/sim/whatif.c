@@ -3,59 +3,12 @@
  * each change to it would win. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "job.h"
 #include "kit/exit.h"
 #include "kit/json_out.h"
 #include "kit/table.h"
-#include "model/models.h"
-
-/* What may be changed about a run besides the fields of its scenario. */
-enum type { COUNT, NUMBER, SWITCH };
-static const struct {
-    const char *name;
-    enum type type;
-    size_t offset;
-    double max;
-} numbers[] = {
-    {"nodes", COUNT, offsetof(struct sim_moe_config, nodes), 1 << 16},
-    {"tokens", COUNT, offsetof(struct sim_moe_config, tokens), 1 << 24},
-    {"group", COUNT, offsetof(struct sim_moe_config, group_experts), 1 << 16},
-    {"job-pes", COUNT, offsetof(struct sim_moe_config, job_pes), 1 << 16},
-    {"skew", NUMBER, offsetof(struct sim_moe_config, skew), 8},
-    {"bulk", SWITCH, offsetof(struct sim_moe_config, bulk), 1},
-    {"vector", SWITCH, offsetof(struct sim_moe_config, vector), 1},
-    {"in-turn", SWITCH, offsetof(struct sim_moe_config, in_turn), 1},
-};
-enum { N_NUMBERS = sizeof numbers / sizeof numbers[0] };
-
-static bool set_number(struct prs_sim_what *what, const char *name, double value)
-{
-    for (uint32_t i = 0; i < N_NUMBERS; i++) {
-        unsigned char *at = (unsigned char *)&what->config + numbers[i].offset;
-        if (strcmp(name, numbers[i].name) != 0) {
-            continue;
-        }
-        if (!(value >= 0 && value <= numbers[i].max) ||
-            (numbers[i].type != NUMBER && value != floor(value))) {
-            return false;
-        }
-        if (numbers[i].type == COUNT) {
-            *(uint32_t *)(void *)at = (uint32_t)value;
-        } else if (numbers[i].type == NUMBER) {
-            *(double *)(void *)at = value;
-        } else {
-            *(bool *)(void *)at = value != 0;
-        }
-        return true;
-    }
-    name = strcmp(name, "qps") == 0            ? "fabric.queues"
-           : strcmp(name, "pes-per-node") == 0 ? "cluster.pes_per_node"
-                                               : name;
-    return sim_platform_set(&what->platform, name, value, &what->log) == PERSEUS_OK;
-}
 
 static enum perseus_status run(const struct prs_sim_what *what, struct sim_moe_result *out)
 {
@@ -215,37 +168,69 @@ static bool pull_levers(const struct prs_sim_what *base, struct prs_table *table
 
 /* ---- sweeps ---- */
 
+static void print_dimensions(void)
+{
+    fprintf(stderr, "; it sweeps");
+    for (uint32_t i = 0; i < PRS_SIM_DIMENSIONS; i++) {
+        fprintf(stderr, " %s", prs_sim_dimensions[i].name);
+    }
+    fprintf(stderr, ", and every field of --fields\n");
+}
+
 static bool sweep(const struct prs_sim_what *base, const char *text, struct prs_table *table,
                   json_t *rows)
 {
-    char name[SIM_NAME_MAX];
+    char name[SIM_NAME_MAX], value[SIM_NAME_MAX], label[2 * SIM_NAME_MAX + 2];
     const char *equals = strchr(text, '=');
     double base_ms = 0;
     if (equals == NULL || (size_t)(equals - text) >= sizeof name) {
-        fprintf(stderr, "perseus sim: --sweep takes NAME=N,N,...\n");
+        fprintf(stderr, "perseus sim: --sweep takes NAME=VALUE,VALUE,...");
+        print_dimensions();
         return false;
     }
     snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
     for (const char *at = equals + 1; *at != '\0';) {
         struct prs_sim_what changed = *base;
         struct sim_moe_result result;
-        char *end, label[SIM_NAME_MAX + 32];
-        double value = strtod(at, &end);
-        if (end == at || (*end != ',' && *end != '\0') || !set_number(&changed, name, value) ||
-            run(&changed, &result) != PERSEUS_OK) {
-            fprintf(stderr, "perseus sim: --sweep %s stops at \"%s\"; it sweeps", text, at);
-            for (uint32_t i = 0; i < N_NUMBERS; i++) {
-                fprintf(stderr, " %s", numbers[i].name);
-            }
-            fprintf(stderr, " qps pes-per-node, and every field of --fields\n");
+        size_t length = strcspn(at, ",");
+        snprintf(value, sizeof value, "%.*s", (int)length, at);
+        const char *takes = prs_sim_what_set(&changed, name, value);
+        if (takes != NULL) {
+            fprintf(stderr, "perseus sim: --sweep %s stops at \"%s\", which is not %s", text, value,
+                    takes);
+            print_dimensions();
+            return false;
+        }
+        if (run(&changed, &result) != PERSEUS_OK) {
             return false;
         }
         base_ms = base_ms > 0 ? base_ms : result.total_ms;
-        snprintf(label, sizeof label, "%s=%g", name, value);
+        snprintf(label, sizeof label, "%s=%s", name, value);
         add_run(table, rows, label, &result, base_ms);
-        at = *end == ',' ? end + 1 : end;
+        at += length + (at[length] == ',');
     }
     return prs_table_print(table, stdout);
+}
+
+/* The run that the options ask for. False: a mistake, which is printed. */
+static bool fill_what(const struct prs_sim_job *job, struct prs_sim_what *what)
+{
+    *what = (struct prs_sim_what){.platform = job->platform,
+                                  .config = {.nodes = 8, .tokens = 1024, .seed = job->seed},
+                                  .log = job->log};
+    for (uint32_t i = 0; i < PRS_SIM_DIMENSIONS; i++) {
+        const char *name = prs_sim_dimensions[i].name, *value = job->dimensions[i];
+        const char *takes = value == NULL ? NULL : prs_sim_what_set(what, name, value);
+        if (takes != NULL) {
+            fprintf(stderr, "perseus sim: --%s %s is not %s\n", name, value, takes);
+            return false;
+        }
+    }
+    if (what->config.ordering == PERSEUS_ORDERING_AUTO) {
+        what->config.ordering = what->config.protocol == SIM_DECOUPLED ? what->platform.perseus
+                                                                       : what->platform.vanilla;
+    }
+    return true;
 }
 
 int prs_sim_whatif(struct prs_sim_job *job)
@@ -257,21 +242,9 @@ int prs_sim_whatif(struct prs_sim_job *job)
                                                       {"drained ms", PRS_ALIGN_RIGHT},
                                                       {"bytes floor", PRS_ALIGN_RIGHT},
                                                       {"compute floor", PRS_ALIGN_RIGHT}};
-    const struct prs_moe_model *model = prs_moe_model_find(job->model);
-    if (model == NULL) {
-        fprintf(stderr, "perseus sim: there is no model %s; perseus moe --help lists them\n",
-                job->model);
+    struct prs_sim_what what;
+    if (!fill_what(job, &what)) {
         return PRS_EXIT_USAGE;
-    }
-    struct prs_sim_what what = {.platform = job->platform, .config = job->what, .log = job->log};
-    what.config.hidden = model->hidden;
-    what.config.intermediate = model->intermediate;
-    what.config.experts = model->experts;
-    what.config.top_k = model->top_k;
-    what.config.seed = job->seed;
-    what.config.protocol = job->decoupled ? SIM_DECOUPLED : SIM_COUPLED;
-    if (what.config.ordering == PERSEUS_ORDERING_AUTO) {
-        what.config.ordering = job->decoupled ? what.platform.perseus : what.platform.vanilla;
     }
     json_t *document = prs_json_begin("sim --model", job->seed), *rows = json_array();
     struct prs_table *table = prs_table_create(columns, sizeof columns / sizeof columns[0]);
