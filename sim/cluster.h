@@ -11,6 +11,8 @@ struct sim_cluster {
     struct sim_pe **pes;
     uint32_t n_pes, job_pes; /* jobs are runs of job_pes PEs that reach each other only */
     unsigned char *directory, *windows; /* of every job, one after the other */
+    uint32_t channels;                  /* of a PE */
+    struct sim_pe **further;            /* [n_pes][channels - 1] */
 };
 
 struct sim_cluster_config {
@@ -22,6 +24,7 @@ struct sim_cluster_config {
     const struct prs_mode *mode;
     uint64_t words_bytes, heap_bytes;
     uint32_t ring_slots;
+    uint32_t channels; /* of a PE's proxy; 0: one */
     void (*written)(void *context, uint64_t offset, uint64_t bytes);
     void (*completed)(void *context);
     void *(*context_of)(void *context, uint32_t pe); /* what these two of that PE get */
@@ -35,7 +38,10 @@ enum perseus_status sim_cluster_create(const struct sim_cluster_config *config,
                                        struct sim_cluster *out);
 void sim_cluster_destroy(struct sim_cluster *cluster);
 
-/* Counters of all PEs together. */
+/* A PE's proxy channel; the first is the PE itself. `turn` goes round them. */
+struct sim_pe *sim_cluster_channel(const struct sim_cluster *cluster, uint32_t pe, uint32_t turn);
+
+/* Counters of all PEs together, over all channels. */
 void sim_cluster_stats(const struct sim_cluster *cluster, struct perseus_stats *out);
 
 #endif

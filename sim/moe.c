@@ -130,7 +130,9 @@ static enum perseus_status build_cluster(struct sim_run *run)
                                          .words_bytes = run->payload_at,
                                          .heap_bytes = run->payload_at + run->plan.symmetric_bytes,
                                          .ring_slots = SIM_RING_SLOTS,
+                                         .channels = config->channels,
                                          .written = sim_compute_written,
+                                         .completed = sim_lead_completed,
                                          .context_of = context_of,
                                          .context = run,
                                          .meet = true,
@@ -183,6 +185,7 @@ static void destroy(struct sim_run *run)
         free(pe->group_left);
         free(pe->group_first);
         free(pe->answers_left);
+        free(pe->tickets);
         free(pe->leads.items);
         free(pe->link.items);
         free(pe->blocks.items);
@@ -212,9 +215,11 @@ static enum perseus_status check(const struct sim_moe_config *config)
 static enum perseus_status first_failure(const struct sim_run *run)
 {
     for (uint32_t i = 0; i < run->n_pes; i++) {
-        enum perseus_status status = sim_pe_status(run->cluster.pes[i]);
-        if (status != PERSEUS_OK) {
-            return status;
+        for (uint32_t c = 0; c < run->cluster.channels; c++) {
+            enum perseus_status status = sim_pe_status(sim_run_channel(&run->pes[i], c));
+            if (status != PERSEUS_OK) {
+                return status;
+            }
         }
     }
     if (run->finished < run->n_pes) {
@@ -247,7 +252,9 @@ static void report(const struct sim_run *run, struct sim_moe_result *out)
         const struct sim_moe_pe *pe = &run->pes[i];
         busy_ns += (double)pe->busy_ns;
         blocks = fmax(blocks, (double)pe->busy_ns / run->block_ns);
-        out->ring_full += (double)sim_pe_ring_full(pe->pe) * each;
+        for (uint32_t c = 0; c < run->cluster.channels; c++) {
+            out->ring_full += (double)sim_pe_ring_full(sim_run_channel(pe, c)) * each;
+        }
         for (uint32_t u = 0; u < pe->n_units; u++) {
             bool is_local = sim_run_is_local(run, pe->self, pe->units[u].target);
             bytes += is_local ? 0 : 2.0 * pe->units[u].rows * (double)run->plan.row_bytes;

@@ -29,6 +29,9 @@ struct sim_moe_config {
     bool in_turn;               /* each PE begins its dispatch with another PE */
     bool bulk;                  /* decoupled, per PE: one put for all experts of a PE */
     uint32_t group_experts;     /* of a signal group; 0: those of one PE */
+    uint32_t
+        channels; /* of a PE's proxy; 0: one. Thread blocks take them in turns; a group's leader
+                          first makes sure that the puts of the other channels are there */
     enum perseus_ordering ordering;
     bool stock;  /* the proxy of the library that the paper changes (pe.h) */
     double skew; /* exponent of a Zipf routing; 0: balanced, with capacity tokens * k / E */

@@ -63,7 +63,7 @@ static void answer_remote(struct sim_moe_pe *pe, const struct sim_block *block)
                                   .bytes = block->rows * plan->row_bytes,
                                   .signal = is_coupled ? answer_word(run, expert, block->tile) : 0,
                                   .value = 1ull + block->rows};
-    sim_run_check(run, sim_pe_submit(pe->pe, &desc, 1));
+    sim_run_check(run, sim_pe_submit(sim_run_channel(pe, pe->answers_put++), &desc, 1));
 }
 
 /* Every answer to this source has been put. Its rows per expert are the same as of the dispatch. */

@@ -59,8 +59,9 @@ enum perseus_status sim_dispatch_plan(struct sim_moe_pe *pe, const uint32_t *fir
     pe->group_left = calloc(plan->config.experts, sizeof *pe->group_left);
     pe->group_first = calloc(plan->config.experts, sizeof *pe->group_first);
     pe->answers_left = calloc(pe->run->job_pes, sizeof *pe->answers_left);
-    if (pe->units == NULL || pe->group_left == NULL || pe->group_first == NULL ||
-        pe->answers_left == NULL) {
+    pe->tickets = calloc(pe->run->cluster.channels, sizeof *pe->tickets);
+    if (pe->units == NULL || pe->tickets == NULL || pe->group_left == NULL ||
+        pe->group_first == NULL || pe->answers_left == NULL) {
         return PERSEUS_OUT_OF_MEMORY;
     }
     add_units(pe, first_row);
@@ -131,21 +132,63 @@ static void signal_group(struct sim_moe_pe *pe, uint32_t group)
     }
 }
 
-static void on_lead(void *context)
+static void on_lead(void *context);
+
+/* The oldest leader signals, and the next one's turn is known. */
+static void lead(struct sim_moe_pe *pe)
 {
-    struct sim_moe_pe *pe = context;
-    const struct sim_lead *lead = sim_fifo_first(&pe->leads);
-    const struct sim_lead now = *lead;
+    const struct sim_lead now = *(struct sim_lead *)sim_fifo_first(&pe->leads);
     sim_fifo_drop(&pe->leads);
     if (now.is_answer) {
         sim_compute_signal_answers(pe, now.number);
     } else {
         signal_group(pe, now.number);
     }
-    lead = sim_fifo_first(&pe->leads);
-    pe->lead_due = lead != NULL;
-    if (lead != NULL) {
-        prs_timeline_add(pe->run->cluster.timeline, lead->at_ns, on_lead, pe);
+    const struct sim_lead *next = sim_fifo_first(&pe->leads);
+    pe->lead_due = next != NULL;
+    if (next != NULL) {
+        uint64_t now_ns = sim_run_now(pe->run);
+        prs_timeline_add(pe->run->cluster.timeline, next->at_ns > now_ns ? next->at_ns : now_ns,
+                         on_lead, pe);
+    }
+}
+
+/* Its fence is for its own channel only: of the others it must know that what they had is there. */
+static void on_lead(void *context)
+{
+    struct sim_moe_pe *pe = context;
+    const uint32_t channels = pe->run->cluster.channels;
+    for (uint32_t i = 1; i < channels; i++) {
+        struct sim_pe *channel = sim_run_channel(pe, i);
+        struct prs_desc quiet = {.kind = PRS_DESC_QUIET, .peer = PRS_DESC_ALL_PEERS};
+        sim_run_check(pe->run, sim_pe_ticket(channel, &pe->tickets[i - 1]));
+        quiet.ticket = pe->tickets[i - 1];
+        sim_run_check(pe->run, sim_pe_submit(channel, &quiet, 1));
+    }
+    pe->tickets_left = channels - 1;
+    if (channels == 1) {
+        lead(pe);
+    }
+}
+
+void sim_lead_completed(void *context)
+{
+    struct sim_moe_pe *pe = context;
+    const uint32_t n = pe->run->cluster.channels - 1;
+    if (pe->tickets_left == 0) { /* canceled with the cluster */
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        enum perseus_status status;
+        if (pe->tickets[i] != PRS_DESC_NO_TICKET &&
+            sim_pe_poll_ticket(sim_run_channel(pe, i + 1), pe->tickets[i], &status)) {
+            pe->tickets[i] = PRS_DESC_NO_TICKET;
+            pe->tickets_left--;
+            sim_run_check(pe->run, status);
+        }
+    }
+    if (pe->tickets_left == 0) {
+        lead(pe);
     }
 }
 
@@ -245,7 +288,7 @@ static void send_remote(struct sim_moe_pe *pe, uint32_t index)
         .signal = is_coupled ? dispatch_word(pe, &unit) : 0,
         .value = 1ull + unit.rows};
     if (is_coupled || (has_put && bytes > 0)) {
-        sim_run_check(pe->run, sim_pe_submit(pe->pe, &desc, 1));
+        sim_run_check(pe->run, sim_pe_submit(sim_run_channel(pe, index), &desc, 1));
     }
     if (!is_coupled && --pe->group_left[unit.group] == 0) {
         sim_lead_add(pe, unit.group, false);

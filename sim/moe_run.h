@@ -53,6 +53,9 @@ struct sim_moe_pe {
     struct sim_fifo leads, link, blocks, done;
     uint64_t link_free_ns;
     bool gpu_busy, lead_due, link_due;
+    uint32_t answers_put;  /* so far: the turn of the channels */
+    uint32_t *tickets;     /* of the other channels' quiets that a leader waits for */
+    uint32_t tickets_left; /* of them */
     uint64_t busy_ns;
     uint32_t answers_expected, answers_seen;
 };
@@ -81,6 +84,12 @@ static inline bool sim_run_is_local(const struct sim_run *run, uint32_t a, uint3
     return a / run->node_pes == b / run->node_pes;
 }
 
+/* The proxy channel of a thread block. */
+static inline struct sim_pe *sim_run_channel(const struct sim_moe_pe *pe, uint32_t turn)
+{
+    return sim_cluster_channel(&pe->run->cluster, pe->job + pe->self, turn);
+}
+
 static inline struct sim_moe_pe *sim_run_pe(const struct sim_moe_pe *from, uint32_t rank)
 {
     return &from->run->pes[from->job + rank];
@@ -97,6 +106,8 @@ void sim_run_note(struct sim_run *run, uint64_t what); /* into the checksum, wit
 enum perseus_status sim_dispatch_plan(struct sim_moe_pe *pe, const uint32_t *first_row);
 void sim_dispatch_start(struct sim_moe_pe *pe);
 void sim_lead_add(struct sim_moe_pe *pe, uint32_t number, bool is_answer);
+/* A ticket of one of its channels is complete. */
+void sim_lead_completed(void *context);
 /* Over the link of the node, one after the other. */
 void sim_link_send(struct sim_moe_pe *pe, const struct sim_block *block);
 

@@ -250,7 +250,12 @@ static enum perseus_status build_orderer(struct sim_pe *pe)
 {
     const struct sim_pe_config *config = &pe->config;
     struct prs_fabric_config fabric = {.log = config->log};
-    enum perseus_status status = prs_sim_fabric_open(config->net, &fabric, &pe->fabric);
+    enum perseus_status status = PERSEUS_OK;
+    if (config->beside != NULL) {
+        pe->fabric = config->beside->fabric;
+    } else {
+        status = prs_sim_fabric_open(config->net, &fabric, &pe->fabric);
+    }
     if (status == PERSEUS_OK) {
         status = pe->fabric->ops->endpoint_open(pe->fabric, &pe->endpoint);
     }
@@ -282,7 +287,7 @@ static enum perseus_status build_orderer(struct sim_pe *pe)
 static enum perseus_status build_heap(struct sim_pe *pe)
 {
     const struct sim_pe_config *config = &pe->config;
-    pe->words = calloc(1, config->words_bytes);
+    pe->words = config->beside != NULL ? config->beside->words : calloc(1, config->words_bytes);
     pe->remotes = calloc(config->n_pes, sizeof *pe->remotes);
     if (pe->words == NULL || pe->remotes == NULL) {
         return prs_fail(config->log, PERSEUS_OUT_OF_MEMORY, "no memory for PE %u", config->rank);
@@ -292,7 +297,7 @@ static enum perseus_status build_heap(struct sim_pe *pe)
     if (status == PERSEUS_OK) {
         struct prs_region *region = prs_window_region(pe->heap);
         prs_sim_region_set_backed(region, config->words_bytes);
-        if (config->written != NULL) {
+        if (config->written != NULL && config->beside == NULL) {
             prs_sim_region_on_written(region, config->written, config->context);
         }
     }
@@ -322,8 +327,21 @@ static enum perseus_status build_proxy(struct sim_pe *pe)
     return prs_proxy_create(&proxy, &pe->proxy);
 }
 
+/* What a further channel sends must need nothing that arrives at the first one. */
+static bool is_answered(enum perseus_ordering ordering)
+{
+    return ordering != PERSEUS_ORDERING_DRAIN && ordering != PERSEUS_ORDERING_DRAIN_PEER &&
+           ordering != PERSEUS_ORDERING_NIC_FENCE;
+}
+
 enum perseus_status sim_pe_create(const struct sim_pe_config *config, struct sim_pe **out)
 {
+    if (config->beside != NULL && is_answered(config->ordering)) {
+        return prs_fail(config->log, PERSEUS_NOT_SUPPORTED,
+                        "several proxy channels: ordering %s is for one; take drain, drain-peer or "
+                        "nic-fence",
+                        perseus_ordering_name(config->ordering));
+    }
     struct sim_pe *pe = calloc(1, sizeof *pe);
     if (pe == NULL) {
         return prs_fail(config->log, PERSEUS_OUT_OF_MEMORY, "no memory for PE %u", config->rank);
@@ -359,7 +377,8 @@ void sim_pe_destroy(struct sim_pe *pe)
     prs_window_destroy(pe->heap);
     prs_proxy_destroy(pe->proxy);
     prs_orderer_destroy(pe->orderer);
-    if (pe->fabric != NULL) {
+    bool owns = pe->config.beside == NULL;
+    if (owns && pe->fabric != NULL) {
         pe->fabric->ops->close(pe->fabric);
     }
     prs_sources_destroy(pe->sources);
@@ -370,7 +389,9 @@ void sim_pe_destroy(struct sim_pe *pe)
     }
     free(pe->waiting.descs);
     free((void *)pe->remotes);
-    free(pe->words);
+    if (owns) {
+        free(pe->words);
+    }
     free(pe);
 }
 

@@ -25,6 +25,10 @@ struct sim_pe_config {
     struct prs_timeline *timeline;
     struct prs_sim_net *net;
     uint32_t rank, n_pes; /* of its job: those it can reach */
+    /* NULL, or the PE whose further proxy channel this is: with a ring, a proxy thread and queue
+     * pairs of its own, on that one's NIC and over its heap. Modes that peers answer (deferred,
+     * counted, fifo) are for the first channel alone, where answers arrive. */
+    struct sim_pe *beside;
     enum perseus_ordering ordering;
     bool stock;
     const struct prs_mode *mode; /* NULL: the ordering's own; else one with a defect (--check) */

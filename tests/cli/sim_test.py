@@ -87,7 +87,7 @@ class SimTest(ProgramTest):
         for sweep in ("nodes=2,3", "tokens=64,300", "group=1,7,96", "skew=0,1.2", "qps=0,1,4", "bulk=0,1", "vector=0,1",
                       "in-turn=0,1", "pes-per-node=2,8", "gpu.tflop_s=50,200", "experts=64,256", "top-k=1,8",
                       "job-pes=4,8", "decoupled=0,1", "answers-decoupled=0,1", "ordering=drain,deferred,nic-fence",
-                      "model=qwen3-30b,gpt-oss-120b"):
+                      "model=qwen3-30b,gpt-oss-120b", "channels=1,2,4"):
             with self.subTest(sweep=sweep):
                 name, values = sweep.split("=")
                 rows = self.json_of(*QWEN3, "--nodes", "2", "--tokens", "256", "--decoupled", "--sweep", sweep)[0]["rows"]
@@ -103,7 +103,8 @@ class SimTest(ProgramTest):
     def test_what_is_swept_is_an_option(self):
         base = (*QWEN3, "--nodes", "2", "--tokens", "256")
         for name, value in (("experts", "256"), ("top-k", "2"), ("nodes", "3"), ("pes-per-node", "8"), ("tokens", "300"),
-                            ("skew", "1.2"), ("job-pes", "4"), ("qps", "4"), ("ordering", "deferred")):
+                            ("skew", "1.2"), ("job-pes", "4"), ("qps", "4"), ("ordering", "deferred"),
+                            ("channels", "4")):
             with self.subTest(option=name):
                 given = self.json_of(*base, f"--{name}", value, "--sweep", "in-turn=0")[0]["rows"][0]
                 swept = self.json_of(*base, "--sweep", f"{name}={value}")[0]["rows"][0]
@@ -119,6 +120,16 @@ class ConclusionTest(ProgramTest):
 
     def total(self, *words):
         return self.json_of(*QWEN3, *words)[0]["rows"][0]["total_ms"]
+
+    def test_naive_cures(self):
+        """Channels help who drains; who does not pays for the order across them."""
+        vanilla = by_run(self.json_of(*QWEN3)[0])
+        as_asked = vanilla["as asked"]["total_ms"]
+        self.assertLess(vanilla["four proxy channels"]["total_ms"], as_asked / 1.5)
+        self.assertLess(vanilla["bulk: one put for all experts of a PE"]["total_ms"], as_asked)
+        rows = self.json_of(*QWEN3, "--decoupled", "--sweep", "channels=1,2,4,8")[0]["rows"]
+        for row in rows[1:]:
+            self.assertGreater(row["total_ms"], 1.2 * rows[0]["total_ms"])
 
     def test_coupled_collapses_with_nodes(self):
         rows = self.json_of(*QWEN3, "--sweep", "nodes=1,2,4,8")[0]["rows"]

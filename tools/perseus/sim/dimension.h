@@ -30,7 +30,7 @@ struct prs_sim_dimension {
 };
 
 /* In the order in which they are to be set: a model before what differs from it. */
-enum { PRS_SIM_DIMENSION_MODEL = 0, PRS_SIM_DIMENSIONS = 16 };
+enum { PRS_SIM_DIMENSION_MODEL = 0, PRS_SIM_DIMENSIONS = 17 };
 extern const struct prs_sim_dimension prs_sim_dimensions[PRS_SIM_DIMENSIONS];
 
 /* Sets what `name` says, a dimension or a field of the scenario, from text. NULL, or what it

@@ -70,6 +70,11 @@ static void batch(struct prs_sim_what *what)
     what->config.bulk = true;
 }
 
+static void add_channels(struct prs_sim_what *what)
+{
+    what->config.channels = 4;
+}
+
 static void begin_in_turn(struct prs_sim_what *what)
 {
     both(what);
@@ -99,6 +104,7 @@ static const struct lever levers[] = {
     {"counted order", count},
     {"order of the connection (fifo)", keep_order},
     {"bulk: one put for all experts of a PE", batch},
+    {"four proxy channels", add_channels},
     {"a line twice as fast", double_line},
     {"a GPU twice as fast", double_gpu},
 };
@@ -106,6 +112,12 @@ static const struct lever levers[] = {
 static bool is_granted(const struct prs_sim_what *what)
 {
     const struct prs_sim_model *fabric = &what->platform.fabric;
+    const bool is_answered = what->config.ordering == PERSEUS_ORDERING_COUNTED ||
+                             what->config.ordering == PERSEUS_ORDERING_DEFERRED ||
+                             what->config.ordering == PERSEUS_ORDERING_FIFO;
+    if (is_answered && what->config.channels > 1) {
+        return false; /* sim/pe.h */
+    }
     return what->config.ordering == PERSEUS_ORDERING_COUNTED     ? fabric->immediate_bits >= 32
            : what->config.ordering == PERSEUS_ORDERING_FIFO      ? fabric->ordered
            : what->config.ordering == PERSEUS_ORDERING_NIC_FENCE ? fabric->fence
