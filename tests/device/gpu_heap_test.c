@@ -21,7 +21,11 @@
 #define ROUNDS  10
 
 /* NULL: the one for a GPU's heap. The others carry it by way of the host's memory. */
-static const char *const fabrics[] = {NULL, "loopback", "libfabric"};
+static const char *const fabrics[] = {NULL, "loopback",
+#ifdef PERSEUS_HAVE_LIBFABRIC
+                                      "libfabric"
+#endif
+};
 #define FABRICS (sizeof fabrics / sizeof fabrics[0])
 
 static struct perseus_attr gpu_attr(const char *fabric)
