@@ -3,10 +3,14 @@
  * verbs_floor.c: how many instructions a burst of puts and signals costs that is posted as one list
  * per peer: by a loop written by hand on libibverbs (floor), through a fabric (verbs, libfabric),
  * and through the ordering engine on fabric verbs (engine). For a device at hand; bench/verbs_floor
- * runs it under callgrind, which counts what is called from count_post and count_reap only: with
- * nothing to be polled yet there, no loop of waiting is counted.
+ * runs it under callgrind, which counts what is called from count_post and count_reap only. In
+ * between the device is waited for: until all has arrived at the targets, and then for its
+ * completions, so that no loop of waiting is counted.
  *
- *     verbs_floor floor|verbs|libfabric|engine [BURSTS]
+ *     verbs_floor floor|verbs|verbs_each|libfabric|engine [BURSTS]
+ *
+ * As by hand, `verbs` asks for one completion of each peer's list; `verbs_each` for one of
+ * every operation, as the engine does.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,13 +28,17 @@
 #define PUT_BYTES     4096u
 #define HEAP_BYTES    (PEERS * PUTS * PUT_BYTES)
 #define SIGNALS_BYTES (PEERS * PUTS * 8u)
-#define WAIT_US       300000 /* for the device: it is all done then */
-#define WAITS_MAX     200
+#define COMPLETE_US   300000 /* from the last arrival to the last completion, with patience */
+#define LOOK_US       20000
+#define DEADLINE_NS   UINT64_C(60000000000) /* of a burst; the first one connects */
 
 struct run {
     unsigned char *source, *target; /* heap, then signals */
     void *way;
-    uint32_t open; /* operations that have not come back */
+    uint32_t open;    /* completions that have not come back */
+    uint64_t round;   /* the value of this burst's signals */
+    uint64_t deadline_ns;
+    bool tracks_each; /* every operation has one, not every list */
 };
 
 struct way {
@@ -55,6 +63,12 @@ static bool failed(const char *what, int error)
 {
     fprintf(stderr, "verbs_floor: %s: %s\n", what, strerror(error));
     return false;
+}
+
+static bool is_late(const struct run *run)
+{
+    struct prs_clock clock = prs_clock_monotonic();
+    return prs_clock_now_ns(&clock) > run->deadline_ns;
 }
 
 static const struct prs_log errors = {
@@ -153,7 +167,7 @@ static bool hand_open(struct run *run)
 static bool hand_post(struct run *run)
 {
     struct hand *hand = run->way;
-    uint64_t value = 1;
+    uint64_t value = run->round;
     for (uint32_t peer = 0; peer < PEERS; peer++) {
         struct ibv_send_wr *wr = hand->wrs[peer];
         struct ibv_sge *sge = hand->sges[peer];
@@ -180,7 +194,7 @@ static bool hand_post(struct run *run)
             return failed("posting", error);
         }
     }
-    run->open += OPERATIONS;
+    run->open += PEERS;
     return true;
 }
 
@@ -194,8 +208,8 @@ static bool hand_reap(struct run *run)
         if (wcs[i].status != IBV_WC_SUCCESS) {
             return failed(hand->library->wc_status_str(wcs[i].status), EIO);
         }
-        run->open -= 2 * PUTS;
     }
+    run->open -= n > 0 ? (uint32_t)n : 0;
     return n >= 0;
 }
 
@@ -262,8 +276,14 @@ static bool verbs_open(struct run *run)
 {
     return fabric_open(run, "verbs");
 }
+static bool verbs_each_open(struct run *run)
+{
+    run->tracks_each = true;
+    return fabric_open(run, "verbs");
+}
 static bool libfabric_open(struct run *run)
 {
+    run->tracks_each = true;
     return fabric_open(run, "libfabric");
 }
 
@@ -280,11 +300,11 @@ static bool fabric_wait(struct run *run)
 }
 
 /* AGAIN is for a burst that is not counted: the first, which connects. */
-static enum perseus_status fabric_post_one(struct run *run, const struct prs_op *op)
+static enum perseus_status fabric_post_late(struct run *run, const struct prs_op *op)
 {
     struct ends *ends = run->way;
-    enum perseus_status status = ends->sender.fabric->ops->post(ends->sender.endpoint, op);
-    while (status == PERSEUS_AGAIN) {
+    enum perseus_status status = PERSEUS_AGAIN;
+    while (status == PERSEUS_AGAIN && !is_late(run)) {
         struct prs_event events[16];
         uint32_t n;
         fabric_wait(run);
@@ -292,30 +312,53 @@ static enum perseus_status fabric_post_one(struct run *run, const struct prs_op 
         run->open -= n;
         status = ends->sender.fabric->ops->post(ends->sender.endpoint, op);
     }
-    run->open += status == PERSEUS_OK;
     return status;
+}
+
+static enum perseus_status fabric_post_some(struct run *run, struct prs_op *op, uint32_t n,
+                                            uint64_t step)
+{
+    struct prs_endpoint *endpoint = ((struct ends *)run->way)->sender.endpoint;
+    enum perseus_status status = PERSEUS_OK;
+    for (uint32_t i = 0; i < n && status == PERSEUS_OK; i++) {
+        op->cookie++;
+        status = endpoint->ops->post(endpoint, op);
+        if (status == PERSEUS_AGAIN) {
+            status = fabric_post_late(run, op);
+        }
+        op->local_offset = op->remote_offset += step;
+    }
+    return status;
+}
+
+static enum perseus_status fabric_post_list(struct run *run, uint32_t peer)
+{
+    struct ends *ends = run->way;
+    struct prs_op op = {.kind = PRS_OP_PUT,
+                        .flags = run->tracks_each ? PRS_OP_MORE : PRS_OP_MORE | PRS_OP_UNTRACKED,
+                        .peer = ends->peers[peer],
+                        .local = ends->sender.region,
+                        .local_offset = put_at(peer, 0),
+                        .remote = ends->remotes[peer],
+                        .remote_offset = put_at(peer, 0),
+                        .bytes = PUT_BYTES,
+                        .value = run->round};
+    enum perseus_status status = fabric_post_some(run, &op, PUTS, put_at(0, 1));
+    op.kind = PRS_OP_SIGNAL_SET;
+    op.local_offset = op.remote_offset = signal_at(peer, 0);
+    uint64_t step = signal_at(0, 1) - signal_at(0, 0);
+    status = status == PERSEUS_OK ? fabric_post_some(run, &op, PUTS - 1, step) : status;
+    op.flags = PRS_OP_MORE;
+    return status == PERSEUS_OK ? fabric_post_some(run, &op, 1, step) : status;
 }
 
 static bool fabric_post(struct run *run)
 {
     struct ends *ends = run->way;
     enum perseus_status status = PERSEUS_OK;
-    struct prs_op op = {.kind = PRS_OP_PUT,
-                        .flags = PRS_OP_MORE,
-                        .local = ends->sender.region,
-                        .bytes = PUT_BYTES,
-                        .value = 1};
-    for (uint32_t n = 0; n < OPERATIONS && status == PERSEUS_OK; n++) {
-        uint32_t peer = n % PEERS, i = n % (OPERATIONS / 2) / PEERS;
-        if (n == OPERATIONS / 2) {
-            op.kind = PRS_OP_SIGNAL_SET;
-        }
-        op.peer = ends->peers[peer];
-        op.local_offset = op.remote_offset =
-            op.kind == PRS_OP_PUT ? put_at(peer, i) : signal_at(peer, i);
-        op.remote = ends->remotes[peer];
-        op.cookie = n;
-        status = fabric_post_one(run, &op);
+    run->open += run->tracks_each ? OPERATIONS : PEERS;
+    for (uint32_t peer = 0; peer < PEERS && status == PERSEUS_OK; peer++) {
+        status = fabric_post_list(run, peer);
     }
     status = status == PERSEUS_OK ? ends->sender.fabric->ops->flush(ends->sender.endpoint) : status;
     return status == PERSEUS_OK || failed(perseus_status_string(status), EIO);
@@ -437,9 +480,9 @@ static bool engine_post(struct run *run)
                                             .remote = engines->remotes[1 + peer],
                                             .remote_offset = at,
                                             .bytes = is_put ? PUT_BYTES : 8,
-                                            .value = 1};
+                                            .value = run->round};
         enum perseus_status status = prs_orderer_submit(orderer, &request);
-        while (status == PERSEUS_AGAIN) { /* the first burst, which connects */
+        while (status == PERSEUS_AGAIN && !is_late(run)) { /* the first burst, which connects */
             engine_wait(run);
             engine_reap(run);
             status = prs_orderer_submit(orderer, &request);
@@ -467,34 +510,67 @@ __attribute__((noinline)) bool count_reap(const struct way *way, struct run *run
     return way->reap(run);
 }
 
-static bool burst(const struct way *way, struct run *run, bool is_counted)
+static bool has_arrived(const struct run *run)
 {
-    if (!(is_counted ? count_post(way, run) : way->post(run))) {
-        return false;
+    bool all = true;
+    for (uint64_t at = HEAP_BYTES; at < HEAP_BYTES + SIGNALS_BYTES && all; at += 8) {
+        all = __atomic_load_n((const uint64_t *)(run->target + at), __ATOMIC_ACQUIRE) == run->round;
     }
-    for (uint32_t i = 0; i < WAITS_MAX && run->open > 0; i++) {
-        usleep(WAIT_US);
+    return all;
+}
+
+/* Where targets must help, and none are moved, nothing may be moved at the source either. */
+static bool wait_for_arrival(const struct way *way, struct run *run)
+{
+    while (!has_arrived(run)) {
+        if (is_late(run)) {
+            return failed("the burst has not arrived", ETIMEDOUT);
+        }
+        usleep(LOOK_US);
         if (way->wait != NULL && !way->wait(run)) {
             return false;
         }
-        if (!(is_counted ? count_reap(way, run) : way->reap(run))) {
+    }
+    usleep(COMPLETE_US);
+    return true;
+}
+
+/* Connects, and takes whatever it needs to be reaped. */
+static bool first_burst(const struct way *way, struct run *run)
+{
+    if (!way->post(run)) {
+        return false;
+    }
+    while (run->open > 0 && !is_late(run)) {
+        usleep(LOOK_US);
+        if ((way->wait != NULL && !way->wait(run)) || !way->reap(run)) {
             return false;
         }
-        if (is_counted && run->open > 0) {
-            return failed("the device has not done it all yet, so waiting was counted", EAGAIN);
-        }
     }
-    return run->open == 0 || failed("the device does not end", ETIMEDOUT);
+    return run->open == 0 || failed("the first burst does not end", ETIMEDOUT);
+}
+
+static bool counted_burst(const struct way *way, struct run *run)
+{
+    if (!count_post(way, run) || !wait_for_arrival(way, run) || !count_reap(way, run)) {
+        return false;
+    }
+    return run->open == 0 ||
+           failed("the device had not completed it all yet, so waiting would be counted", EAGAIN);
+}
+
+static bool burst(const struct way *way, struct run *run, bool is_counted)
+{
+    struct prs_clock clock = prs_clock_monotonic();
+    run->round++;
+    run->deadline_ns = prs_clock_now_ns(&clock) + DEADLINE_NS;
+    return is_counted ? counted_burst(way, run) : first_burst(way, run);
 }
 
 static bool check(const struct run *run)
 {
-    uint64_t one = 1;
-    bool same = memcmp(run->source, run->target, HEAP_BYTES) == 0;
-    for (uint64_t at = HEAP_BYTES; at < HEAP_BYTES + SIGNALS_BYTES && same; at += 8) {
-        same = memcmp(run->target + at, &one, 8) == 0;
-    }
-    return same || failed("what has arrived is not what was sent", EIO);
+    return (memcmp(run->source, run->target, HEAP_BYTES) == 0 && has_arrived(run)) ||
+           failed("what has arrived is not what was sent", EIO);
 }
 
 int main(int argc, char **argv)
@@ -502,6 +578,7 @@ int main(int argc, char **argv)
     static const struct way ways[] = {
         {"floor", hand_open, hand_post, hand_reap, NULL},
         {"verbs", verbs_open, fabric_post, fabric_reap, fabric_wait},
+        {"verbs_each", verbs_each_open, fabric_post, fabric_reap, fabric_wait},
         {"libfabric", libfabric_open, fabric_post, fabric_reap, fabric_wait},
         {"engine", engine_open, engine_post, engine_reap, engine_wait},
     };
@@ -510,7 +587,7 @@ int main(int argc, char **argv)
         way = strcmp(ways[i].name, argv[1]) == 0 ? &ways[i] : way;
     }
     if (way == NULL) {
-        fprintf(stderr, "usage: verbs_floor floor|verbs|libfabric|engine BURSTS\n");
+        fprintf(stderr, "usage: verbs_floor floor|verbs|verbs_each|libfabric|engine BURSTS\n");
         return 2;
     }
     struct run run = {.source = aligned_alloc(4096, HEAP_BYTES + 2 * PUT_BYTES),

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fabric/op.h"
 
-static bool fits(uint64_t offset, uint64_t bytes, uint64_t room)
-{
-    return offset <= room && bytes <= room - offset;
-}
-
 static bool is_atomic(enum prs_op_kind kind)
 {
     return kind == PRS_OP_ATOMIC || kind == PRS_OP_ATOMIC_FETCH;
@@ -63,12 +58,13 @@ static const char *place_wrong(const struct prs_caps *caps, const struct prs_op 
     if (op->remote == NULL || op->remote->peer != op->peer) {
         return "the remote region is not one of this peer";
     }
-    if (!fits(op->remote_offset, bytes, op->remote->bytes)) {
+    if (!prs_op_fits(op->remote_offset, bytes, op->remote->bytes)) {
         return "it leaves the remote region";
     }
     bool has_local = (op->kind == PRS_OP_PUT && (op->flags & PRS_OP_INLINE) == 0 && bytes > 0) ||
                      op->kind == PRS_OP_GET || op->kind == PRS_OP_ATOMIC_FETCH;
-    if (has_local && (op->local == NULL || !fits(op->local_offset, bytes, op->local->bytes))) {
+    if (has_local &&
+        (op->local == NULL || !prs_op_fits(op->local_offset, bytes, op->local->bytes))) {
         return "it leaves the local region, or there is none";
     }
     return NULL;

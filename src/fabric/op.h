@@ -6,6 +6,25 @@
 
 #include "fabric/fabric.h"
 
+static inline bool prs_op_fits(uint64_t offset, uint64_t bytes, uint64_t room)
+{
+    return offset <= room && bytes <= room - offset;
+}
+
+/* Whether it is what almost all are, and right: a put from a region, or a SIGNAL_SET, without flags
+ * that need a grant. prs_op_check, which knows all kinds, costs several times as much. */
+static inline bool prs_op_is_plain(const struct prs_caps *caps, const struct prs_op *op)
+{
+    uint64_t bytes = op->kind == PRS_OP_PUT ? op->bytes : 8;
+    bool is_put = op->kind == PRS_OP_PUT && op->local != NULL &&
+                  prs_op_fits(op->local_offset, bytes, op->local->bytes);
+    bool is_set = op->kind == PRS_OP_SIGNAL_SET && op->remote_offset % 8 == 0;
+    return (is_put || is_set) && (op->flags & ~(PRS_OP_MORE | PRS_OP_UNTRACKED)) == 0 &&
+           op->lane < caps->lanes_max && bytes > 0 && bytes <= caps->message_bytes_max &&
+           op->remote != NULL && op->remote->peer == op->peer &&
+           prs_op_fits(op->remote_offset, bytes, op->remote->bytes);
+}
+
 /* INVALID_ARGUMENT, with a message, for an operation that the fabric's caps do not allow or that
  * leaves its regions. The peer's number is the back end's to check; a decorator calls it with its
  * own endpoint. */

@@ -29,6 +29,13 @@ static void set_timed(struct prs_verbs_endpoint *endpoint, struct prs_verbs_peer
     peer->is_timed = is_timed;
 }
 
+static void stop_queues(const struct prs_verbs_endpoint *endpoint, struct prs_verbs_peer *peer)
+{
+    for (uint32_t i = 0; i < endpoint->base.fabric->caps.lanes_max; i++) {
+        prs_verbs_queue_stop(peer->queues[i]);
+    }
+}
+
 static uint32_t in_flight(const struct prs_verbs_endpoint *endpoint,
                           const struct prs_verbs_peer *peer)
 {
@@ -50,6 +57,7 @@ void prs_verbs_peer_lose(struct prs_verbs_endpoint *endpoint, struct prs_verbs_p
             peer->number, why, fabric->base.caps.provider);
     bool was_ready = peer->state == PRS_VERBS_READY;
     peer->state = PRS_VERBS_LOST;
+    stop_queues(endpoint, peer);
     set_timed(endpoint, peer, false);
     for (uint32_t i = 0; was_ready && i < fabric->base.caps.lanes_max; i++) {
         prs_verbs_queue_break(endpoint, peer->queues[i]);
@@ -202,6 +210,9 @@ static void hear_accept(struct prs_verbs_endpoint *endpoint,
         return;
     }
     peer->state = PRS_VERBS_READY;
+    for (uint32_t i = 0; i < lanes && !peer->ended; i++) {
+        prs_verbs_queue_start(peer->queues[i]);
+    }
     set_timed(endpoint, peer, false);
 }
 
@@ -312,6 +323,7 @@ static void hear_bye(struct prs_verbs_endpoint *endpoint, const struct prs_verbs
     struct prs_verbs_peer *peer = endpoint->peers[message->peer];
     if (!peer->ended && peer->state != PRS_VERBS_LOST) {
         peer->ended = true;
+        stop_queues(endpoint, peer);
         peer->since_ns = now_ns(endpoint);
         /* Without business between us its end is none of ours: it may have finished before us. */
         set_timed(endpoint, peer, in_flight(endpoint, peer) > 0);

@@ -45,10 +45,12 @@ struct prs_verbs_region {
     struct prs_region base;
     struct prs_verbs_registration *registration;
     struct ibv_mr *mr; /* the registration's */
+    uint32_t key;      /* its own, for sources */
 };
 
 struct prs_verbs_remote {
     struct prs_remote base;
+    struct prs_verbs_peer *peer;
     uint64_t address;
     uint32_t key;
 };

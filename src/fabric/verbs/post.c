@@ -28,24 +28,24 @@ static enum perseus_status check(const struct prs_verbs_endpoint *endpoint, cons
 static void use_region(struct prs_verbs_slot *slot, const struct prs_op *op, uint32_t bytes)
 {
     const struct prs_verbs_region *region = (const struct prs_verbs_region *)op->local;
-    slot->sge = (struct ibv_sge){.addr = (uintptr_t)(region->base.base + op->local_offset),
-                                 .length = bytes,
-                                 .lkey = region->mr->lkey};
+    slot->sge.addr = (uintptr_t)region->base.base + op->local_offset;
+    slot->sge.length = bytes;
+    slot->sge.lkey = region->key;
 }
 
-/* Bytes that may be gone when post returns. */
-static void use_copy(struct prs_verbs_queue *queue, struct prs_verbs_slot *slot, const void *source,
+/* The slot's copy of bytes that may be gone when post returns. */
+static void use_copy(const struct prs_verbs_queue *queue, struct prs_verbs_slot *slot,
                      uint32_t bytes)
 {
-    unsigned char *copy = queue->copied[slot - queue->slots];
-    memcpy(copy, source, bytes);
-    slot->sge = (struct ibv_sge){.addr = (uintptr_t)copy, .length = bytes, .lkey = queue->mr->lkey};
+    slot->sge.addr = (uintptr_t)slot->copied;
+    slot->sge.length = bytes;
+    slot->sge.lkey = queue->mr->lkey;
     if (bytes <= queue->inline_max) {
         slot->wr.send_flags |= IBV_SEND_INLINE;
     }
 }
 
-static void fill_transfer(struct prs_verbs_queue *queue, struct prs_verbs_slot *slot,
+static void fill_transfer(const struct prs_verbs_queue *queue, struct prs_verbs_slot *slot,
                           const struct prs_op *op)
 {
     struct ibv_send_wr *wr = &slot->wr;
@@ -59,7 +59,8 @@ static void fill_transfer(struct prs_verbs_queue *queue, struct prs_verbs_slot *
     if (op->bytes == 0) {
         wr->num_sge = 0;
     } else if ((op->flags & PRS_OP_INLINE) != 0) {
-        use_copy(queue, slot, op->inline_source, (uint32_t)op->bytes);
+        memcpy(slot->copied, op->inline_source, op->bytes);
+        use_copy(queue, slot, (uint32_t)op->bytes);
     } else {
         use_region(slot, op, (uint32_t)op->bytes);
     }
@@ -86,30 +87,19 @@ static void fill_atomic(const struct prs_verbs_endpoint *endpoint, struct prs_ve
     }
 }
 
-static void fill(const struct prs_verbs_endpoint *endpoint, struct prs_verbs_queue *queue,
-                 struct prs_verbs_slot *slot, const struct prs_op *op)
+static void aim(struct prs_verbs_slot *slot, const struct prs_op *op)
 {
     const struct prs_verbs_remote *remote = (const struct prs_verbs_remote *)op->remote;
-    struct ibv_send_wr *wr = &slot->wr;
-    slot->cookie = op->cookie;
-    slot->untracked = (op->flags & PRS_OP_UNTRACKED) != 0;
-    wr->num_sge = 1;
-    wr->send_flags = (op->flags & PRS_OP_FENCE) != 0 ? IBV_SEND_FENCE : 0;
-    if (queue->posted % PRS_VERBS_SIGNALED_EVERY == 0) {
-        wr->send_flags |= IBV_SEND_SIGNALED;
-    }
-    if (op->kind == PRS_OP_ATOMIC || op->kind == PRS_OP_ATOMIC_FETCH) {
-        fill_atomic(endpoint, slot, op);
-        return;
-    }
-    wr->wr.rdma.remote_addr = remote->address + op->remote_offset;
-    wr->wr.rdma.rkey = remote->key;
-    if (op->kind == PRS_OP_SIGNAL_SET) {
-        wr->opcode = IBV_WR_RDMA_WRITE;
-        use_copy(queue, slot, &op->value, WORD_BYTES);
-    } else {
-        fill_transfer(queue, slot, op);
-    }
+    slot->wr.wr.rdma.remote_addr = remote->address + op->remote_offset;
+    slot->wr.wr.rdma.rkey = remote->key;
+}
+
+static void fill_set(const struct prs_verbs_queue *queue, struct prs_verbs_slot *slot,
+                     const struct prs_op *op)
+{
+    slot->wr.opcode = IBV_WR_RDMA_WRITE;
+    memcpy(slot->copied, &op->value, WORD_BYTES);
+    use_copy(queue, slot, WORD_BYTES);
 }
 
 static void wait_for_doorbell(struct prs_verbs_endpoint *endpoint, struct prs_verbs_queue *queue)
@@ -121,35 +111,101 @@ static void wait_for_doorbell(struct prs_verbs_endpoint *endpoint, struct prs_ve
     }
 }
 
-enum perseus_status prs_verbs_post(struct prs_endpoint *base, const struct prs_op *op)
+/* Why a right operation is not taken. */
+static __attribute__((noinline)) enum perseus_status turn_away(struct prs_verbs_endpoint *endpoint,
+                                                               struct prs_verbs_peer *peer)
 {
-    struct prs_verbs_endpoint *endpoint = (struct prs_verbs_endpoint *)base;
+    if (peer->ended) {
+        prs_verbs_peer_lose(endpoint, peer, "it has closed its endpoint");
+    }
+    return peer->state == PRS_VERBS_LOST ? PERSEUS_PEER_LOST : PERSEUS_AGAIN;
+}
+
+static bool has_room(const struct prs_verbs_endpoint *endpoint, const struct prs_verbs_queue *queue)
+{
+    return queue->posted < queue->limit && endpoint->in_flight != endpoint->in_flight_max;
+}
+
+static struct prs_verbs_slot *take_slot(struct prs_verbs_endpoint *endpoint,
+                                        struct prs_verbs_queue *queue, const struct prs_op *op)
+{
+    struct prs_verbs_slot *slot = queue->free;
+    queue->free = (struct prs_verbs_slot *)slot->wr.next;
+    queue->posted++;
+    endpoint->in_flight++;
+    slot->cookie = op->cookie;
+    slot->flags = op->flags;
+    slot->wr.num_sge = 1;
+    slot->wr.send_flags = slot->own_flags;
+    return slot;
+}
+
+static __attribute__((noinline)) enum perseus_status ring(struct prs_verbs_endpoint *endpoint,
+                                                          struct prs_verbs_queue *queue)
+{
+    prs_verbs_queue_ring(endpoint, queue);
+    return PERSEUS_OK;
+}
+
+static enum perseus_status leave(struct prs_verbs_endpoint *endpoint, struct prs_verbs_queue *queue,
+                                 uint8_t flags)
+{
+    if ((flags & PRS_OP_MORE) == 0) {
+        return ring(endpoint, queue);
+    }
+    wait_for_doorbell(endpoint, queue);
+    return PERSEUS_OK;
+}
+
+/* Any operation. Apart, as are other calls, so that plain ones save no registers for it. */
+static __attribute__((noinline)) enum perseus_status post_any(struct prs_verbs_endpoint *endpoint,
+                                                              const struct prs_op *op)
+{
     enum perseus_status status = check(endpoint, op);
     if (status != PERSEUS_OK) {
         return status;
     }
     struct prs_verbs_peer *peer = endpoint->peers[op->peer];
-    if (peer->ended) {
-        prs_verbs_peer_lose(endpoint, peer, "it has closed its endpoint");
-    }
-    if (peer->state == PRS_VERBS_LOST) {
-        return PERSEUS_PEER_LOST;
-    }
     struct prs_verbs_queue *queue = peer->queues[op->lane];
-    if (peer->state == PRS_VERBS_CONNECTING || prs_verbs_queue_is_full(queue) ||
-        endpoint->in_flight == endpoint->in_flight_max) {
-        return PERSEUS_AGAIN;
+    if (!has_room(endpoint, queue)) {
+        return turn_away(endpoint, peer);
     }
-    struct prs_verbs_slot *slot = &queue->slots[queue->posted % PRS_VERBS_DEPTH];
-    fill(endpoint, queue, slot, op);
-    queue->posted++;
-    endpoint->in_flight++;
-    if ((op->flags & PRS_OP_MORE) != 0) {
-        wait_for_doorbell(endpoint, queue);
+    struct prs_verbs_slot *slot = take_slot(endpoint, queue, op);
+    if ((op->flags & PRS_OP_FENCE) != 0) {
+        slot->wr.send_flags |= IBV_SEND_FENCE;
+    }
+    if (op->kind == PRS_OP_ATOMIC || op->kind == PRS_OP_ATOMIC_FETCH) {
+        fill_atomic(endpoint, slot, op);
+    } else if (op->kind == PRS_OP_SIGNAL_SET) {
+        aim(slot, op);
+        fill_set(queue, slot, op);
     } else {
-        prs_verbs_queue_ring(endpoint, queue);
+        aim(slot, op);
+        fill_transfer(queue, slot, op);
     }
-    return PERSEUS_OK;
+    return leave(endpoint, queue, op->flags);
+}
+
+enum perseus_status prs_verbs_post(struct prs_endpoint *base, const struct prs_op *op)
+{
+    struct prs_verbs_endpoint *endpoint = (struct prs_verbs_endpoint *)base;
+    if (!prs_op_is_plain(&base->fabric->caps, op) || op->remote->endpoint != base) {
+        return post_any(endpoint, op);
+    }
+    struct prs_verbs_peer *peer = ((const struct prs_verbs_remote *)op->remote)->peer;
+    struct prs_verbs_queue *queue = peer->queues[op->lane];
+    if (!has_room(endpoint, queue)) {
+        return turn_away(endpoint, peer);
+    }
+    struct prs_verbs_slot *slot = take_slot(endpoint, queue, op);
+    aim(slot, op);
+    if (op->kind == PRS_OP_PUT) {
+        slot->wr.opcode = IBV_WR_RDMA_WRITE;
+        use_region(slot, op, (uint32_t)op->bytes);
+    } else {
+        fill_set(queue, slot, op);
+    }
+    return leave(endpoint, queue, op->flags);
 }
 
 enum perseus_status prs_verbs_flush(struct prs_endpoint *base)

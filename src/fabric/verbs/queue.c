@@ -21,7 +21,20 @@ void prs_verbs_queue_enter(struct prs_verbs_queue *queue, uint32_t number)
         slot->wr.wr_id = (uint64_t)number << 32 | i;
         slot->wr.next = &queue->slots[(i + 1) % PRS_VERBS_DEPTH].wr;
         slot->wr.sg_list = &slot->sge;
+        slot->own_flags = i % PRS_VERBS_SIGNALED_EVERY == 0 ? IBV_SEND_SIGNALED : 0;
     }
+    queue->free = queue->slots;
+    queue->oldest = queue->slots;
+}
+
+void prs_verbs_queue_start(struct prs_verbs_queue *queue)
+{
+    queue->limit = PRS_VERBS_DEPTH;
+}
+
+void prs_verbs_queue_stop(struct prs_verbs_queue *queue)
+{
+    queue->limit = 0;
 }
 
 enum perseus_status prs_verbs_queue_open(struct prs_verbs_endpoint *endpoint,
@@ -38,7 +51,7 @@ enum perseus_status prs_verbs_queue_open(struct prs_verbs_endpoint *endpoint,
     queue->failed_at = UINT64_MAX;
     queue->refused_from = UINT64_MAX;
     *out = queue;
-    queue->mr = fabric->library->reg_mr(fabric->pd, queue->copied, sizeof queue->copied, 0);
+    queue->mr = fabric->library->reg_mr(fabric->pd, queue->slots, sizeof queue->slots, 0);
     struct ibv_qp_init_attr attr = {
         .send_cq = endpoint->sends,
         .recv_cq = endpoint->sends,
@@ -209,21 +222,49 @@ void prs_verbs_queue_completed(struct prs_verbs_endpoint *endpoint, const struct
     settle_refused(endpoint, queue);
 }
 
-static uint32_t report_one(struct prs_verbs_queue *queue, struct prs_event *events, uint32_t n)
+/* The next so many, which have ended alike. */
+static uint32_t report_run(struct prs_verbs_queue *queue, uint64_t count,
+                           enum perseus_status status, struct prs_event *events)
 {
-    uint32_t filled = 0;
-    while (filled < n && queue->reported < queue->done) {
-        uint64_t position = queue->reported++;
-        const struct prs_verbs_slot *slot = &queue->slots[position % PRS_VERBS_DEPTH];
-        enum perseus_status status = position < queue->failed_at    ? PERSEUS_OK
-                                     : position == queue->failed_at ? queue->failure
-                                                                    : PERSEUS_PEER_LOST;
-        if (status != PERSEUS_OK || !slot->untracked) {
-            events[filled++] = (struct prs_event){.kind = PRS_EVENT_COMPLETION,
-                                                  .status = status,
-                                                  .peer = queue->peer->number,
-                                                  .cookie = slot->cookie};
+    const struct prs_verbs_slot *slot = queue->oldest;
+    uint8_t silent = status == PERSEUS_OK ? PRS_OP_UNTRACKED : 0;
+    uint32_t peer = queue->peer->number;
+    struct prs_event *event = events;
+    for (uint64_t i = 0; i < count; i++) {
+        if ((slot->flags & silent) == 0) {
+            event->kind = PRS_EVENT_COMPLETION;
+            event->status = status;
+            event->peer = peer;
+            event->cookie = slot->cookie;
+            event++;
         }
+        slot = (const struct prs_verbs_slot *)slot->wr.next;
+    }
+    queue->oldest = slot;
+    queue->reported += count;
+    return (uint32_t)(event - events);
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* At least one of those that have ended. */
+static uint32_t report_some(struct prs_verbs_queue *queue, struct prs_event *events, uint32_t n)
+{
+    uint64_t end = queue->done;
+    enum perseus_status status = PERSEUS_PEER_LOST;
+    if (queue->reported < queue->failed_at) {
+        end = smaller(end, queue->failed_at);
+        status = PERSEUS_OK;
+    } else if (queue->reported == queue->failed_at) {
+        end = queue->failed_at + 1;
+        status = queue->failure;
+    }
+    uint32_t filled = report_run(queue, smaller(end - queue->reported, n), status, events);
+    if (queue->limit != 0) {
+        queue->limit = queue->reported + PRS_VERBS_DEPTH;
     }
     return filled;
 }
@@ -235,7 +276,7 @@ uint32_t prs_verbs_queues_report(struct prs_verbs_endpoint *endpoint, struct prs
     while (filled < n && endpoint->done_first != NULL) {
         struct prs_verbs_queue *queue = endpoint->done_first;
         uint64_t before = queue->reported;
-        filled += report_one(queue, events + filled, n - filled);
+        filled += report_some(queue, events + filled, n - filled);
         endpoint->in_flight -= (uint32_t)(queue->reported - before);
         if (queue->reported == queue->done) {
             endpoint->done_first = queue->next_done;

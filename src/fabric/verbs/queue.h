@@ -29,11 +29,15 @@ struct prs_verbs_endpoint;
 struct prs_verbs_peer;
 struct prs_event;
 
+/* What does not change from post to post is filled in once: the request's id (the queue's number,
+ * and the slot's), its place in the ring, and whether it is one that asks for a completion. */
 struct prs_verbs_slot {
-    struct ibv_send_wr wr; /* its id: the queue's number, and the slot's */
+    struct ibv_send_wr wr;
     struct ibv_sge sge;
     uint64_t cookie;
-    bool untracked;
+    uint32_t own_flags;
+    uint8_t flags;                                            /* of the operation */
+    _Alignas(8) unsigned char copied[PRS_VERBS_INLINE_BYTES]; /* what may be gone at the source */
 };
 
 struct prs_verbs_queue {
@@ -42,15 +46,17 @@ struct prs_verbs_queue {
     uint32_t number; /* in the endpoint */
     uint8_t lane;
     bool unrung_listed, done_listed;
-    uint32_t inline_max; /* bytes that the device copies when posted */
+    uint32_t inline_max;                 /* bytes that the device copies when posted */
+    struct prs_verbs_slot *free;         /* to be posted next */
+    const struct prs_verbs_slot *oldest; /* to be reported next */
     uint64_t posted, rung, done, reported;
+    uint64_t limit;              /* posts are taken up to here: a ring's length, or none */
     uint64_t failed_at;          /* the first that failed; UINT64_MAX: none */
     uint64_t refused_from;       /* those from here on the device never took; UINT64_MAX: none */
     enum perseus_status failure; /* of the one at failed_at */
     struct prs_verbs_queue *next_unrung, *next_done;
-    struct ibv_mr *mr; /* of copied */
+    struct ibv_mr *mr; /* of the slots: their copies */
     struct prs_verbs_slot slots[PRS_VERBS_DEPTH];
-    unsigned char copied[PRS_VERBS_DEPTH][PRS_VERBS_INLINE_BYTES];
 };
 
 /* A queue pair that is not connected yet. */
@@ -63,10 +69,9 @@ void prs_verbs_queue_close(struct prs_verbs_endpoint *endpoint, struct prs_verbs
 /* What is in flight comes back as errors; nothing more arrives. */
 void prs_verbs_queue_break(struct prs_verbs_endpoint *endpoint, struct prs_verbs_queue *queue);
 
-static inline bool prs_verbs_queue_is_full(const struct prs_verbs_queue *queue)
-{
-    return queue->posted - queue->reported == PRS_VERBS_DEPTH;
-}
+/* Its peer takes posts, from the first on; or none any more. */
+void prs_verbs_queue_start(struct prs_verbs_queue *queue);
+void prs_verbs_queue_stop(struct prs_verbs_queue *queue);
 /* Rings the doorbell. */
 void prs_verbs_queue_ring(struct prs_verbs_endpoint *endpoint, struct prs_verbs_queue *queue);
 /* A completion was polled. */

@@ -29,6 +29,7 @@ enum perseus_status prs_verbs_region_register(struct prs_fabric *base, void *mem
         return status;
     }
     region->mr = region->registration->mr;
+    region->key = region->mr->lkey;
     *out = &region->base;
     return PERSEUS_OK;
 }
@@ -86,6 +87,7 @@ enum perseus_status prs_verbs_import(struct prs_endpoint *base, uint32_t peer, c
     }
     *remote =
         (struct prs_verbs_remote){.base = {.endpoint = base, .peer = peer, .bytes = blob.bytes},
+                                  .peer = endpoint->peers[peer],
                                   .address = blob.address,
                                   .key = blob.key};
     *out = &remote->base;
