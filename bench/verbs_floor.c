@@ -35,14 +35,16 @@
 struct run {
     unsigned char *source, *target; /* heap, then signals */
     void *way;
-    uint32_t open;    /* completions that have not come back */
-    uint64_t round;   /* the value of this burst's signals */
+    uint32_t open;  /* completions that have not come back */
+    uint64_t round; /* the value of this burst's signals */
     uint64_t deadline_ns;
+    const char *fabric;
     bool tracks_each; /* every operation has one, not every list */
 };
 
 struct way {
-    const char *name;
+    const char *name, *fabric;
+    bool tracks_each;
     bool (*open)(struct run *run);
     bool (*post)(struct run *run);
     bool (*reap)(struct run *run); /* once */
@@ -65,10 +67,14 @@ static bool failed(const char *what, int error)
     return false;
 }
 
-static bool is_late(const struct run *run)
+static uint64_t now_ns(void)
 {
     struct prs_clock clock = prs_clock_monotonic();
-    return prs_clock_now_ns(&clock) > run->deadline_ns;
+    return prs_clock_now_ns(&clock);
+}
+static bool is_late(const struct run *run)
+{
+    return now_ns() > run->deadline_ns;
 }
 
 static const struct prs_log errors = {
@@ -262,31 +268,17 @@ static bool ends_connect(struct ends *ends, uint32_t peer)
     return status == PERSEUS_OK || failed(perseus_status_string(status), EIO);
 }
 
-static bool fabric_open(struct run *run, const char *name)
+static bool fabric_open(struct run *run)
 {
     struct ends *ends = calloc(1, sizeof *ends);
     run->way = ends;
-    bool is_open = ends != NULL && end_open(name, run->source, &ends->sender);
+    bool is_open = ends != NULL && end_open(run->fabric, run->source, &ends->sender);
     for (uint32_t peer = 0; peer < PEERS && is_open; peer++) {
-        is_open = end_open(name, run->target, &ends->targets[peer]) && ends_connect(ends, peer);
+        is_open =
+            end_open(run->fabric, run->target, &ends->targets[peer]) && ends_connect(ends, peer);
     }
     return is_open;
 }
-static bool verbs_open(struct run *run)
-{
-    return fabric_open(run, "verbs");
-}
-static bool verbs_each_open(struct run *run)
-{
-    run->tracks_each = true;
-    return fabric_open(run, "verbs");
-}
-static bool libfabric_open(struct run *run)
-{
-    run->tracks_each = true;
-    return fabric_open(run, "libfabric");
-}
-
 /* Targets make progress: connections need it. Not counted. */
 static bool fabric_wait(struct run *run)
 {
@@ -512,14 +504,14 @@ __attribute__((noinline)) bool count_reap(const struct way *way, struct run *run
 
 static bool has_arrived(const struct run *run)
 {
-    bool all = true;
-    for (uint64_t at = HEAP_BYTES; at < HEAP_BYTES + SIGNALS_BYTES && all; at += 8) {
-        all = __atomic_load_n((const uint64_t *)(run->target + at), __ATOMIC_ACQUIRE) == run->round;
+    const uint64_t *signals = (const uint64_t *)(run->target + HEAP_BYTES);
+    uint32_t n = 0;
+    while (n < OPERATIONS / 2 && __atomic_load_n(&signals[n], __ATOMIC_ACQUIRE) == run->round) {
+        n++;
     }
-    return all;
+    return n == OPERATIONS / 2;
 }
 
-/* Where targets must help, and none are moved, nothing may be moved at the source either. */
 static bool wait_for_arrival(const struct way *way, struct run *run)
 {
     while (!has_arrived(run)) {
@@ -552,18 +544,15 @@ static bool first_burst(const struct way *way, struct run *run)
 
 static bool counted_burst(const struct way *way, struct run *run)
 {
-    if (!count_post(way, run) || !wait_for_arrival(way, run) || !count_reap(way, run)) {
-        return false;
-    }
-    return run->open == 0 ||
-           failed("the device had not completed it all yet, so waiting would be counted", EAGAIN);
+    return count_post(way, run) && wait_for_arrival(way, run) && count_reap(way, run) &&
+           (run->open == 0 || failed("not all has completed: waiting would be counted", EAGAIN));
 }
 
+/* Each burst has its own signals. */
 static bool burst(const struct way *way, struct run *run, bool is_counted)
 {
-    struct prs_clock clock = prs_clock_monotonic();
     run->round++;
-    run->deadline_ns = prs_clock_now_ns(&clock) + DEADLINE_NS;
+    run->deadline_ns = now_ns() + DEADLINE_NS;
     return is_counted ? counted_burst(way, run) : first_burst(way, run);
 }
 
@@ -576,11 +565,11 @@ static bool check(const struct run *run)
 int main(int argc, char **argv)
 {
     static const struct way ways[] = {
-        {"floor", hand_open, hand_post, hand_reap, NULL},
-        {"verbs", verbs_open, fabric_post, fabric_reap, fabric_wait},
-        {"verbs_each", verbs_each_open, fabric_post, fabric_reap, fabric_wait},
-        {"libfabric", libfabric_open, fabric_post, fabric_reap, fabric_wait},
-        {"engine", engine_open, engine_post, engine_reap, engine_wait},
+        {"floor", NULL, false, hand_open, hand_post, hand_reap, NULL},
+        {"verbs", "verbs", false, fabric_open, fabric_post, fabric_reap, fabric_wait},
+        {"verbs_each", "verbs", true, fabric_open, fabric_post, fabric_reap, fabric_wait},
+        {"libfabric", "libfabric", true, fabric_open, fabric_post, fabric_reap, fabric_wait},
+        {"engine", "verbs", true, engine_open, engine_post, engine_reap, engine_wait},
     };
     const struct way *way = NULL;
     for (size_t i = 0; i < sizeof ways / sizeof ways[0] && argc == 3; i++) {
@@ -590,7 +579,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: verbs_floor floor|verbs|verbs_each|libfabric|engine BURSTS\n");
         return 2;
     }
-    struct run run = {.source = aligned_alloc(4096, HEAP_BYTES + 2 * PUT_BYTES),
+    struct run run = {.fabric = way->fabric,
+                      .tracks_each = way->tracks_each,
+                      .source = aligned_alloc(4096, HEAP_BYTES + 2 * PUT_BYTES),
                       .target = aligned_alloc(4096, HEAP_BYTES + 2 * PUT_BYTES)};
     if (run.source == NULL || run.target == NULL) {
         failed("memory", ENOMEM);
