@@ -5,6 +5,7 @@
  *
  *     submit.c      a request becomes operations, which are posted or parked
  *     operation.c   ... how each is made
+ *     pieces.c      ... and how a large transfer becomes several
  *     post.c        an operation passes its mode's gate into the fabric
  *     park.c        operations that must wait, and their waking
  *     prove.c       deliveries that are not asked for one by one
@@ -27,6 +28,7 @@
 #include "order/mail.h"
 
 #define PRS_PARKED_DEFAULT    64
+#define PRS_PIECE_DEFAULT     (32u << 10) /* microseconds of a fast link: worth an operation more */
 #define PRS_VECTOR_VALUES_MAX (PRS_STAGE_BYTES / 8)
 /* Cookies of what is no open operation: | the peer's rank. */
 #define PRS_COOKIE_ANSWER (UINT64_C(1) << 32)
@@ -110,7 +112,8 @@ struct prs_orderer {
     const struct prs_mode *mode;
     struct prs_caps caps;
     const struct prs_fabric_ops *ops;
-    uint32_t lanes; /* in use, to each peer */
+    uint32_t lanes;      /* in use, to each peer */
+    uint32_t pieces_max; /* of a transfer */
     const unsigned char *directory;
     size_t directory_stride;
     unsigned char secret[PRS_SECRET_BYTES];
@@ -178,6 +181,17 @@ bool prs_operation_rides(const struct prs_orderer *orderer, const struct prs_ord
 enum perseus_status prs_operation_riding(struct prs_orderer *orderer, struct prs_order_peer *peer,
                                          const struct prs_request *request, uint32_t token,
                                          struct prs_pending **out);
+
+/* ---- pieces.c ---- */
+
+/* How many operations a transfer becomes. */
+uint32_t prs_pieces_of(const struct prs_orderer *orderer, const struct prs_request *request);
+/* All of them or none: a chain through prs_pending.next. */
+enum perseus_status prs_pieces_take(struct prs_orderer *orderer, struct prs_order_peer *peer,
+                                    const struct prs_request *request, uint32_t token,
+                                    struct prs_pending **out_first);
+/* Those of the chain from here on, which never left. */
+void prs_pieces_give_back(struct prs_orderer *orderer, struct prs_pending *first);
 
 /* ---- post.c ---- */
 

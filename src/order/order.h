@@ -99,6 +99,9 @@ struct prs_orderer_config {
     uint32_t self, n_peers;         /* own rank, job size */
     uint32_t lanes;                 /* to each peer; 0: as many as are useful to the fabric */
     uint32_t parked_max;            /* per peer, from 2 on; 0: 64 */
+    /* Where transfers are spread over lanes, a larger one goes in pieces of at least this; 0: 32
+     * KiB. A power of two. */
+    uint32_t piece_bytes;
     struct prs_order_pools pools;
     /* The job's secret, known to its PEs only: immediates of strangers are told by it. NULL: zeros,
      * which keep nobody out. Copied. */

@@ -64,6 +64,11 @@ static void free_orderer(struct prs_orderer *orderer)
     free(orderer);
 }
 
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
 /* What the mode, the fabric and the wishes come to. */
 static void decide(struct prs_orderer *orderer)
 {
@@ -78,6 +83,9 @@ static void decide(struct prs_orderer *orderer)
                             config->immediate_signal && orderer->immediate.rides;
     orderer->lanes = config->lanes > 0 ? config->lanes : caps->lanes_useful;
     orderer->lanes = orderer->lanes > 1 ? orderer->lanes : 1;
+    /* With its signal, if it has one, a transfer in pieces fits all that its operations need. */
+    uint32_t room = smaller(config->parked_max, config->pools.operations) - 1;
+    orderer->pieces_max = orderer->mode->stripes ? smaller(orderer->lanes, room) : 1;
     orderer->atomics_native = usable_atomics(config, caps, caps->atomics);
     orderer->atomics_fetch_native = usable_atomics(config, caps, caps->atomics_fetch);
 }
@@ -122,6 +130,9 @@ enum perseus_status prs_orderer_create_with_mode(const struct prs_orderer_config
     orderer->config.pools = prs_pools_defaults(&config->pools);
     if (orderer->config.parked_max == 0) {
         orderer->config.parked_max = PRS_PARKED_DEFAULT;
+    }
+    if (config->piece_bytes == 0) {
+        orderer->config.piece_bytes = PRS_PIECE_DEFAULT;
     }
     if (config->secret != NULL) {
         memcpy(orderer->secret, config->secret, sizeof orderer->secret);

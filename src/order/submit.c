@@ -48,6 +48,40 @@ static enum perseus_status place_or_give_back(struct prs_orderer *orderer,
     return status;
 }
 
+/* What is behind something that has left already: it never fails for lack of room, and where its
+ * peer has failed it ends, and tells. */
+static void place_or_give_up(struct prs_orderer *orderer, struct prs_order_peer *peer,
+                             struct prs_pending *pending, bool may_overtake)
+{
+    enum perseus_status status = prs_order_peer_check(peer);
+    if (status == PERSEUS_OK) {
+        status = place(orderer, peer, pending, may_overtake);
+    } else {
+        prs_pending_open(orderer, pending);
+    }
+    if (status != PERSEUS_OK) {
+        prs_pending_give_up(orderer, pending, status);
+    }
+}
+
+/* A transfer whose pieces have room to park. */
+static enum perseus_status place_pieces(struct prs_orderer *orderer, struct prs_order_peer *peer,
+                                        struct prs_pending *first)
+{
+    uint32_t next = first->next; /* until it is parked */
+    enum perseus_status status = place(orderer, peer, first, true);
+    if (status != PERSEUS_OK) {
+        prs_pieces_give_back(orderer, first);
+        return status;
+    }
+    while (next != PRS_NONE) {
+        struct prs_pending *piece = &orderer->pools.pendings[next];
+        next = piece->next;
+        place_or_give_up(orderer, peer, piece, true);
+    }
+    return PERSEUS_OK;
+}
+
 /* Riding signals count from the last record's word; none of them overtakes another, so both sides
  * agree which record was the last. */
 static void note_word(struct prs_order_peer *peer, const struct prs_word *word, uint8_t form)
@@ -146,7 +180,7 @@ take_put_and_signal(struct prs_orderer *orderer, struct prs_order_peer *peer,
     if (status != PERSEUS_OK) {
         return status;
     }
-    status = prs_operation_transfer(orderer, peer, request, token, out_put);
+    status = prs_pieces_take(orderer, peer, request, token, out_put);
     if (status != PERSEUS_OK) {
         prs_pending_give_back(orderer, *out_signal);
     }
@@ -169,6 +203,7 @@ static void place_behind_put(struct prs_orderer *orderer, struct prs_order_peer 
                              struct prs_pending *signal, const struct prs_word *word, bool gathers)
 {
     uint8_t form = signal->form;
+    gathers &= prs_order_peer_check(peer) == PERSEUS_OK; /* or a piece of the put has lost it */
     prs_count(&peer->counters.signals, 1);
     if (gathers && prs_operation_join(orderer, peer, word, signal->after)) {
         prs_pending_give_back(orderer, signal);
@@ -179,12 +214,7 @@ static void place_behind_put(struct prs_orderer *orderer, struct prs_order_peer 
     if (gathers) {
         park_gathering(orderer, peer, signal);
     } else {
-        enum perseus_status status =
-            place(orderer, peer, signal, false); /* there is room to park */
-        if (status != PERSEUS_OK) {
-            prs_pending_give_up(orderer, signal, status); /* its peer has failed, and tells */
-            return;
-        }
+        place_or_give_up(orderer, peer, signal, false);
     }
     note_word(peer, word, form);
 }
@@ -196,10 +226,11 @@ static enum perseus_status submit_put_signal(struct prs_orderer *orderer,
 {
     struct prs_word word = signal_of(request);
     bool waits = may_gather(orderer, peer, request, &word, token);
-    if (!waits && prs_operation_rides(orderer, peer, request)) {
+    uint32_t pieces = prs_pieces_of(orderer, request);
+    if (!waits && pieces == 1 && prs_operation_rides(orderer, peer, request)) {
         return submit_riding(orderer, peer, request, token);
     }
-    if (peer->parked_count + 2 > orderer->config.parked_max) {
+    if (peer->parked_count + pieces + 1 > orderer->config.parked_max) {
         return PERSEUS_AGAIN;
     }
     struct prs_pending *put, *signal;
@@ -208,7 +239,7 @@ static enum perseus_status submit_put_signal(struct prs_orderer *orderer,
     if (status != PERSEUS_OK) {
         return status;
     }
-    status = place_or_give_back(orderer, peer, put, true);
+    status = place_pieces(orderer, peer, put);
     if (status != PERSEUS_OK) {
         prs_pending_give_back(orderer, signal);
         return status;
@@ -227,10 +258,14 @@ static enum perseus_status submit_put_signal(struct prs_orderer *orderer,
 static enum perseus_status submit_transfer(struct prs_orderer *orderer, struct prs_order_peer *peer,
                                            const struct prs_request *request, uint32_t token)
 {
-    struct prs_pending *pending;
-    enum perseus_status status = prs_operation_transfer(orderer, peer, request, token, &pending);
+    uint32_t pieces = prs_pieces_of(orderer, request);
+    if (pieces > 1 && peer->parked_count + pieces > orderer->config.parked_max) {
+        return PERSEUS_AGAIN;
+    }
+    struct prs_pending *first;
+    enum perseus_status status = prs_pieces_take(orderer, peer, request, token, &first);
     if (status == PERSEUS_OK) {
-        status = place_or_give_back(orderer, peer, pending, true);
+        status = place_pieces(orderer, peer, first);
     }
     if (status == PERSEUS_OK) {
         count_transfer(peer, request);

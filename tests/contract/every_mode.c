@@ -7,6 +7,8 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#define PIECE_BYTES 16 /* where there are lanes, puts go in pieces over them */
+
 static void run_mode(struct world_case *what, uint64_t first, uint64_t count)
 {
     for (uint64_t run = 0; run < count * 6; run++) { /* styles, with and without room */
@@ -14,6 +16,7 @@ static void run_mode(struct world_case *what, uint64_t first, uint64_t count)
         what->style = (enum program_style)(run % 3);
         what->small_pools = run / 3 % 2 != 0;
         uint64_t seed = first + run / 6;
+        what->piece_bytes = seed % 2 == 1 ? PIECE_BYTES : 0;
         if (world_run(what, seed, why, sizeof why) != NULL) {
             fail_msg("%s, %s, style %d%s: %s; reproduce with PERSEUS_TEST_SEED=%llu",
                      what->provider, perseus_ordering_name(what->ordering), (int)what->style,

@@ -14,6 +14,7 @@
 
 #define SEEDS_DEFAULT 40
 #define LANES         4
+#define PIECE_BYTES   16 /* the programs' larger puts are up to as many pieces as lanes */
 
 struct grant {
     const char *name;
@@ -45,7 +46,7 @@ static uint64_t seeds_wanted(uint64_t *first)
     return one != NULL ? 1 : many != NULL ? strtoull(many, NULL, 10) : SEEDS_DEFAULT;
 }
 
-/* On one lane and on several, by the seed. */
+/* By the seed: on one lane, on several, and on several with puts in pieces. */
 static void run_case(struct world_case *what, uint32_t *cases)
 {
     if (world_supported(what) != PERSEUS_OK) {
@@ -55,6 +56,7 @@ static void run_case(struct world_case *what, uint32_t *cases)
     for (uint64_t seed = first; seed < first + count; seed++) {
         char why[256];
         what->lanes = seed % 2 == 0 ? 1 : LANES;
+        what->piece_bytes = seed % 4 == 1 ? PIECE_BYTES : 0;
         const char *bad = world_run(what, seed, why, sizeof why);
         if (bad != NULL) {
             fail_msg(

@@ -171,6 +171,7 @@ static enum perseus_status build_pe(struct world *world, uint32_t index, uint64_
         .self = index,
         .n_peers = WORLD_PES,
         .lanes = world->what->lanes,
+        .piece_bytes = world->what->piece_bytes,
         .parked_max = world->what->small_pools ? 2 : 8,
         .pools = world->what->small_pools ? smallest : (struct prs_order_pools){0},
         .timeout_ns = world->what->loses ? DEADLINE_NS : 0,

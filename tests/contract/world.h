@@ -21,6 +21,7 @@ struct world_case {
     enum program_style style;
     uint64_t unordered_mask, ungranted_mask; /* prs_fabric_config */
     uint32_t lanes;                          /* 0: as many as are useful to the fabric */
+    uint32_t piece_bytes;                    /* prs_orderer_config */
     bool no_immediate_signal;
     bool small_pools;     /* everything that can run out has its minimum */
     bool loses;           /* an operation of one PE fails or is refused, and with it that pair */

@@ -15,12 +15,14 @@
 
 static bool caught(const struct mutant *mutant, uint32_t lanes, uint64_t seeds)
 {
+    int last = mutant->piece_bytes > 0 ? STYLE_COUPLED : STYLE_MIXED;
     for (uint64_t seed = 1; seed <= seeds; seed++) {
-        for (int style = STYLE_COUPLED; style <= STYLE_MIXED; style++) {
+        for (int style = STYLE_COUPLED; style <= last; style++) {
             struct world_case what = {.name = mutant->name,
                                       .mode = &mutant->mode,
                                       .style = (enum program_style)style,
                                       .lanes = lanes,
+                                      .piece_bytes = mutant->piece_bytes,
                                       .unordered_mask = mutant->unordered,
                                       .ungranted_mask = mutant->ungranted};
             char why[256];

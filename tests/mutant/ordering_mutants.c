@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mutant/ordering_mutants.h"
 
-#define LANES 4
+#define LANES       4
+#define PIECE_BYTES 16
 
 /* ---- nic-fence ---- */
 
@@ -78,6 +79,11 @@ static bool apply_at_once(const struct prs_mail_in *in, const struct prs_record 
     return true;
 }
 
+static bool apply_on_first_piece(const struct prs_mail_in *in, const struct prs_record *record)
+{
+    return record->puts == 0 || in->arrived[in->epoch % PRS_NUMBERS] > 0;
+}
+
 /* ---- fifo ---- */
 
 static enum prs_gate gate_records_ignored(struct prs_orderer *orderer, struct prs_order_peer *peer,
@@ -101,49 +107,63 @@ static enum prs_gate gate_fence_over_lanes(struct prs_orderer *orderer, struct p
 }
 
 struct mutant ordering_mutants[] = {
-    {"fence dropped", {.gate = gate_fence_dropped}, PRS_ORDER_EVERY_PAIR, 0, 0},
-    {"flag lost on AGAIN", {.gate = gate_flag_lost_on_again}, PRS_ORDER_EVERY_PAIR, 0, 0},
+    {"fence dropped", {.gate = gate_fence_dropped}, PRS_ORDER_EVERY_PAIR, 0, 0, 0},
+    {"flag lost on AGAIN", {.gate = gate_flag_lost_on_again}, PRS_ORDER_EVERY_PAIR, 0, 0, 0},
     {"flag applied to the wrong peer",
      {.gate = gate_flag_on_wrong_peer},
      PRS_ORDER_EVERY_PAIR,
      0,
+     0,
      0},
-    {"put after a fence unflagged", {.gate = gate_put_unflagged}, PRS_ORDER_EVERY_PAIR, 0, 0},
+    {"put after a fence unflagged", {.gate = gate_put_unflagged}, PRS_ORDER_EVERY_PAIR, 0, 0, 0},
     {"deferred released by any completion",
      {.gate = gate_any_completion},
      PRS_ORDER_EVERY_PAIR,
+     0,
      0,
      0},
     {"counted counts arrivals instead of epochs",
      {.counted = true, .may_apply = apply_on_arrivals},
      PRS_ORDER_EVERY_PAIR,
      0,
+     0,
      0},
     {"counted does not count",
      {.counted = true, .may_apply = apply_at_once},
      PRS_ORDER_EVERY_PAIR,
+     0,
      0,
      0},
     {"fifo lets writes pass records that the target's CPU applies",
      {.gate = gate_records_ignored},
      0,
      PRS_UNGRANT_COHERENT,
+     0,
      0},
     {"puts on lanes of their own, as if their order reached across",
      {.stripes = true, .gate = gate_fifo_over_lanes},
      0,
      0,
-     LANES},
+     LANES,
+     0},
     {"puts on lanes of their own, as if a fence flag reached across",
      {.stripes = true, .gate = gate_fence_over_lanes},
      PRS_ORDER_EVERY_PAIR,
      0,
-     LANES},
+     LANES,
+     0},
     {"counted does not count over lanes whose order is granted",
      {.counted = true, .stripes = true, .may_apply = apply_at_once},
      0,
      0,
-     LANES},
+     LANES,
+     0},
+    {"a signal counts the first piece of its put only",
+     {.counted = true, .stripes = true, .may_apply = apply_on_first_piece},
+     0,
+     0,
+     LANES,
+     PIECE_BYTES},
 };
 const uint32_t ordering_mutants_count = sizeof ordering_mutants / sizeof ordering_mutants[0];
 

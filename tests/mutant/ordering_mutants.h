@@ -10,7 +10,8 @@ struct mutant {
     const char *name;
     struct prs_mode mode;
     uint64_t unordered, ungranted;
-    uint32_t lanes; /* from which on it is wrong: with fewer it is right; 0: with any */
+    uint32_t lanes;       /* from which on it is wrong: with fewer it is right; 0: with any */
+    uint32_t piece_bytes; /* not 0: it is wrong where a signal's one put goes in such pieces */
 };
 
 extern struct mutant ordering_mutants[];

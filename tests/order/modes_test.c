@@ -472,61 +472,6 @@ static void test_inline_source_is_copied_even_when_parked(void **state)
     bench_finish(&bench);
 }
 
-/* ---- lanes ---- */
-
-static void init_lanes(struct bench *bench, enum perseus_ordering ordering)
-{
-    struct fake_fabric *fake = fake_fabric_create();
-    struct prs_caps caps = fake->fabric.caps;
-    fake_fabric_destroy(fake);
-    caps.lanes_max = 4;
-    caps.lanes_useful = 3;
-    bench_init(bench, ordering, &caps, NULL);
-}
-
-static void test_fifo_keeps_a_peer_on_one_lane(void **state)
-{
-    (void)state;
-    struct bench bench;
-    init_lanes(&bench, PERSEUS_ORDERING_FIFO);
-    for (uint32_t i = 0; i < 4; i++) {
-        assert_int_equal(bench_put_signal(&bench, 1 + i % 2, i), PERSEUS_OK);
-    }
-    for (uint32_t i = 0; i < bench_posts(&bench); i++) {
-        assert_int_equal(bench_post(&bench, i)->lane, bench_post(&bench, i)->peer);
-    }
-    assert_int_equal(bench_put(&bench, 3), PERSEUS_OK);
-    assert_int_equal(bench_post(&bench, bench_posts(&bench) - 1)->lane, 0); /* 3 modulo 3 */
-    bench_finish(&bench);
-}
-
-static void test_counted_spreads_puts_and_no_records(void **state)
-{
-    (void)state;
-    struct bench bench;
-    init_lanes(&bench, PERSEUS_ORDERING_COUNTED);
-    for (uint32_t i = 0; i < 4; i++) {
-        assert_int_equal(bench_put(&bench, 1), PERSEUS_OK);
-        assert_int_equal(bench_post(&bench, i)->lane, i % 3);
-    }
-    assert_int_equal(bench_add(&bench, 1, 7), PERSEUS_OK);
-    assert_int_equal(bench_posts(&bench), 5);
-    assert_int_equal(bench_post(&bench, 4)->lane, 1);
-    bench_finish(&bench);
-}
-
-static void test_a_refused_put_tries_the_next_lane(void **state)
-{
-    (void)state;
-    struct bench bench;
-    init_lanes(&bench, PERSEUS_ORDERING_DEFERRED);
-    bench.fake->refuse = 1;
-    assert_int_equal(bench_put(&bench, 1), PERSEUS_OK); /* parked, until its batch ends */
-    assert_int_equal(bench_posts(&bench), 1);
-    assert_int_equal(bench_post(&bench, 0)->lane, 1);
-    bench_finish(&bench);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -551,9 +496,6 @@ int main(void)
         cmocka_unit_test(test_destroy_cancels_tokens),
         cmocka_unit_test(test_again_of_a_put_leaves_nothing_behind),
         cmocka_unit_test(test_inline_source_is_copied_even_when_parked),
-        cmocka_unit_test(test_fifo_keeps_a_peer_on_one_lane),
-        cmocka_unit_test(test_counted_spreads_puts_and_no_records),
-        cmocka_unit_test(test_a_refused_put_tries_the_next_lane),
     };
     return cmocka_run_group_tests_name("ordering modes", tests, NULL, NULL);
 }
