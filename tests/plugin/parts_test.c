@@ -289,10 +289,10 @@ static void test_every_failure_is_nonzero_for_the_host(void **state)
 static void test_padding_fills_a_lap(void **state)
 {
     (void)state;
-    assert_int_equal(prs_ring_padding(0, 1024, 1024), 0);
-    assert_int_equal(prs_ring_padding(512, 512, 1024), 0);
-    assert_int_equal(prs_ring_padding(512, 576, 1024), 512);
-    assert_int_equal(prs_ring_padding(1024 * 7 + 960, 128, 1024), 64);
+    assert_int_equal(prs_lap_padding(0, 1024, 1024), 0);
+    assert_int_equal(prs_lap_padding(512, 512, 1024), 0);
+    assert_int_equal(prs_lap_padding(512, 576, 1024), 512);
+    assert_int_equal(prs_lap_padding(1024 * 7 + 960, 128, 1024), 64);
     assert_int_equal(prs_slot_span(0), 64);
     assert_int_equal(prs_slot_span(1), 128);
     assert_int_equal(prs_slot_span(64), 128);

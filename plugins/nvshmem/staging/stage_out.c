@@ -18,7 +18,7 @@ struct prs_slot *prs_staging_reserve(struct prs_staging *stage, int pe, enum prs
 {
     struct prs_staging_out *out = &stage->peers[pe].out[way];
     uint64_t ring_bytes = stage->ring_bytes[way], span = prs_slot_span(payload_bytes);
-    uint64_t padding = prs_ring_padding(out->tail, span, ring_bytes);
+    uint64_t padding = prs_lap_padding(out->tail, span, ring_bytes);
     if (out->tail + padding + span - prs_staging_peer_done(stage, pe, way) > ring_bytes) {
         return NULL;
     }

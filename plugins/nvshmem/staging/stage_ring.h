@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stage_ring.h: positions in a staging ring, and which of them await copies. Pure.
- *
- * Positions are byte counts since the start and never wrap; a slot lies at position % ring bytes,
- * whole: the rest of a lap that is too short for it becomes padding. All slot sizes are multiples
- * of PRS_SLOT_ALIGN.
+ * stage_ring.h: the slots of a staging ring, and which of its positions (fabric/staged/lap.h) await
+ * copies. Pure.
  */
 #ifndef PRS_NVSHMEM_STAGE_RING_H
 #define PRS_NVSHMEM_STAGE_RING_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
-#define PRS_SLOT_ALIGN 64
-#define PRS_MARKS      64 /* more than a lane has events, so the list rarely has to blur */
+#include "fabric/staged/lap.h"
+
+#define PRS_MARKS 64 /* more than a lane has events, so the list rarely has to blur */
 
 enum prs_slot_kind {
     PRS_SLOT_PADDING = 1,
@@ -53,20 +50,6 @@ struct prs_marks {
 void prs_marks_add(struct prs_marks *marks, uint64_t end, uint64_t ticket, uint64_t recorded);
 /* Drops what is done; *position moves to the end of it. Returns whether it moved. */
 bool prs_marks_pass(struct prs_marks *marks, uint64_t done, uint64_t *position);
-
-/* Bytes from `tail` to the start of the next slot of `span` bytes: 0, or the padding to the end of
- * the lap. */
-static inline uint64_t prs_ring_padding(uint64_t tail, uint64_t span, uint64_t ring_bytes)
-{
-    uint64_t rest = ring_bytes - tail % ring_bytes;
-    return span <= rest ? 0 : rest;
-}
-
-static inline uint64_t prs_slot_span(uint64_t payload_bytes)
-{
-    uint64_t bytes = sizeof(struct prs_slot) + payload_bytes;
-    return (bytes + PRS_SLOT_ALIGN - 1) / PRS_SLOT_ALIGN * PRS_SLOT_ALIGN;
-}
 
 /* Whether a slot at `position` can be what its head says. */
 bool prs_slot_is_sound(const struct prs_slot *slot, uint64_t position, uint64_t ring_bytes);

@@ -22,8 +22,8 @@ struct prs_staged_slot *prs_staged_reserve(struct prs_staged_endpoint *self,
 {
     struct prs_staged_out *out = &contact->out[way];
     uint64_t ring_bytes = prs_staged_ring_bytes(self->fabric, way);
-    uint64_t span = prs_staged_span(payload);
-    uint64_t padding = prs_staged_padding(out->tail, span, ring_bytes);
+    uint64_t span = prs_slot_span(payload);
+    uint64_t padding = prs_lap_padding(out->tail, span, ring_bytes);
     if (out->tail + padding + span - out->done > ring_bytes) {
         return NULL;
     }

@@ -7,7 +7,7 @@ uint64_t prs_staged_payload_max(uint64_t ring_bytes)
 {
     uint64_t quarter = ring_bytes / 4 - sizeof(struct prs_staged_slot);
     uint64_t most = quarter < PAYLOAD_MAX ? quarter : PAYLOAD_MAX;
-    return most > PRS_STAGED_ALIGN ? most : PRS_STAGED_ALIGN;
+    return most > PRS_SLOT_ALIGN ? most : PRS_SLOT_ALIGN;
 }
 
 bool prs_staged_is_sound(const struct prs_staged_slot *slot, uint64_t position, uint64_t readable,
@@ -15,7 +15,7 @@ bool prs_staged_is_sound(const struct prs_staged_slot *slot, uint64_t position, 
 {
     uint64_t rest = ring_bytes - position % ring_bytes;
     if (slot->position != position || slot->span < sizeof *slot ||
-        slot->span % PRS_STAGED_ALIGN != 0 || slot->span > rest || slot->span > readable) {
+        slot->span % PRS_SLOT_ALIGN != 0 || slot->span > rest || slot->span > readable) {
         return false;
     }
     uint64_t room = slot->span - sizeof *slot;

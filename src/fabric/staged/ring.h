@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * ring.h: positions in a ring of slots, and what a slot's head may say. Pure.
- *
- * Positions are byte counts since the start and never wrap; a slot lies at position % ring bytes,
- * whole: the rest of a lap that is too short for it becomes padding. All spans are multiples of
- * PRS_STAGED_ALIGN.
- */
+/* ring.h: what a slot's head may say, and counts of slots. Pure. */
 #ifndef PRS_FABRIC_STAGED_RING_H
 #define PRS_FABRIC_STAGED_RING_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdint.h>
 
-#define PRS_STAGED_ALIGN 64
+#include "fabric/staged/lap.h"
 
 enum prs_staged_kind {
     PRS_STAGED_PADDING = 1,
@@ -38,27 +31,13 @@ struct prs_staged_slot {
     uint64_t request;
     uint64_t reserved_too;
 };
-_Static_assert(sizeof(struct prs_staged_slot) == PRS_STAGED_ALIGN, "a slot's head");
+_Static_assert(sizeof(struct prs_staged_slot) == PRS_SLOT_ALIGN, "a slot's head");
 
 /* A position as a peer writes it: with its complement, because a provider may store a word in
  * pieces. Zeroed: none yet. */
 struct prs_staged_count {
     _Atomic uint64_t value, inverse;
 };
-
-/* Bytes from `tail` to the start of the next slot of `span` bytes: 0, or the padding to the end of
- * the lap. */
-static inline uint64_t prs_staged_padding(uint64_t tail, uint64_t span, uint64_t ring_bytes)
-{
-    uint64_t rest = ring_bytes - tail % ring_bytes;
-    return span <= rest ? 0 : rest;
-}
-
-static inline uint64_t prs_staged_span(uint64_t payload_bytes)
-{
-    uint64_t bytes = sizeof(struct prs_staged_slot) + payload_bytes;
-    return (bytes + PRS_STAGED_ALIGN - 1) / PRS_STAGED_ALIGN * PRS_STAGED_ALIGN;
-}
 
 /* The most payload of one slot: several fit into a ring, and none is so large that copying it and
  * sending it do not overlap. Twice a slot always fits, so padding never fills the ring. */
