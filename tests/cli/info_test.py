@@ -53,6 +53,14 @@ class InfoTest(ProgramTest):
         self.assertIn("GPU 1: scripted GPU 1, compute capability 9.0, 3 multiprocessors, "
                       "3 copy engines, reaches GPU 0", done.stdout)
 
+    def test_gpu_heaps(self):
+        env = {"PERSEUS_CUDA_LIBRARY": os.environ["PERSEUS_SCRIPTED_CUDA"]}
+        text = self.ok("info", "--provider", "tcp", "--fabric", "libfabric", "--gpu-heap", env=env).stdout
+        self.assertIn("with its heap in a GPU's memory uses provider staged tcp", text)
+        self.assertRegex(text, r"fifo +yes: ")
+        self.assertRegex(text, r"nic-fence +no +: ")
+        self.assertIn("uses provider batch", self.ok("info", "--gpu-heap", env=env).stdout)
+
     def test_unknown_provider(self):
         self.assertIn("nonesuch", self.fails(1, "info", "--provider", "nonesuch").stderr)
 

@@ -32,6 +32,7 @@ struct info {
     uint32_t n;
     struct prs_probe chosen; /* what a program gets with the same options and environment */
     const char *fabric, *provider;
+    bool has_gpu_heap;
     struct prs_output json;
     uint64_t seed;
 };
@@ -57,8 +58,9 @@ static void add_entry(struct info *info, const char *fabric, const char *provide
 /* Each in a child of its own: some end a process, or never come back. */
 static void add_provider(void *user, const char *name)
 {
+    const struct perseus_attr asked = {.fabric = "libfabric", .provider = name};
     struct prs_probe probe;
-    if (prs_probe_fabric("libfabric", name, &probe) == PERSEUS_OK) {
+    if (prs_probe_fabric(&asked, &probe) == PERSEUS_OK) {
         add_entry(user, "libfabric", name, probe.status, &probe.caps, probe.error);
     }
 }
@@ -78,9 +80,10 @@ static void add_libfabric(struct info *info)
 static void add_others(struct info *info)
 {
     for (const struct prs_fabric_ops *const *ops = prs_fabric_registry(); *ops != NULL; ops++) {
+        const struct perseus_attr asked = {.fabric = (*ops)->name};
         struct prs_probe probe;
         if (strcmp((*ops)->name, "libfabric") != 0 &&
-            prs_probe_fabric((*ops)->name, NULL, &probe) == PERSEUS_OK) {
+            prs_probe_fabric(&asked, &probe) == PERSEUS_OK) {
             add_entry(info, (*ops)->name, probe.caps.provider, probe.status, &probe.caps,
                       probe.error);
         }
@@ -134,9 +137,11 @@ static bool print_entries(const struct info *info)
     return is_printed;
 }
 
-static void print_chosen(const struct prs_probe *probe)
+static void print_chosen(const struct info *info)
 {
-    printf("\nA program started now uses provider %s", probe->caps.provider);
+    const struct prs_probe *probe = &info->chosen;
+    printf("\nA program started now%s uses provider %s",
+           info->has_gpu_heap ? " with its heap in a GPU's memory" : "", probe->caps.provider);
     if (probe->auto_mode == PERSEUS_ORDERING_AUTO) {
         printf(", which can keep no ordering mode: %s\n", probe->auto_why);
     } else {
@@ -225,9 +230,13 @@ static bool run(struct info *info)
     if (!prs_output_check(&info->json, 1)) {
         return false;
     }
+    const struct perseus_attr asked = {.fabric = info->fabric,
+                                       .provider = info->provider,
+                                       .heap_memory = info->has_gpu_heap ? PERSEUS_MEMORY_GPU
+                                                                         : PERSEUS_MEMORY_HOST};
     add_libfabric(info);
     add_others(info);
-    if (prs_probe_fabric(info->fabric, info->provider, &info->chosen) != PERSEUS_OK) {
+    if (prs_probe_fabric(&asked, &info->chosen) != PERSEUS_OK) {
         return false;
     }
     bool is_printed = print_entries(info);
@@ -238,7 +247,7 @@ static bool run(struct info *info)
         fprintf(stderr, "perseus: %s\n", info->chosen.error);
         return false;
     }
-    print_chosen(&info->chosen);
+    print_chosen(info);
     return write_json(info) && is_printed;
 }
 
@@ -255,6 +264,8 @@ int prs_tool_info(int argc, char **argv)
          prs_parse_text, &info->fabric},
         {"provider", "NAME", "and this libfabric provider: tcp, sockets, shm, ...", prs_parse_text,
          &info->provider},
+        {"gpu-heap", NULL, "for programs whose heap is a GPU's memory", prs_parse_on,
+         &info->has_gpu_heap},
         {"json", "FILE", "write everything there", prs_parse_text, &info->json.path},
         {"seed", "N", "goes to the JSON file; nothing here is random", prs_parse_seed, &info->seed},
     };

@@ -159,6 +159,7 @@ bool prs_bench_has_protocol(const struct prs_bench_setup *setup, enum prs_bench_
 
 bool prs_bench_modes_find(struct prs_bench_setup *setup, struct prs_bench_modes *out)
 {
+    const struct perseus_attr asked = {.fabric = setup->fabric, .provider = setup->provider};
     struct prs_probe probe;
     if (setup->link != NULL) {
         setenv(prs_env_row(PRS_ENV_LINK)->name, setup->link, 1);
@@ -166,7 +167,7 @@ bool prs_bench_modes_find(struct prs_bench_setup *setup, struct prs_bench_modes 
     if (setup->qps != NULL) {
         setenv(prs_env_row(PRS_ENV_IB_QPS)->name, setup->qps, 1);
     }
-    if (prs_probe_fabric(setup->fabric, setup->provider, &probe) != PERSEUS_OK) {
+    if (prs_probe_fabric(&asked, &probe) != PERSEUS_OK) {
         return false;
     }
     if (probe.status != PERSEUS_OK) {

@@ -36,13 +36,12 @@ void prs_probe_modes(struct prs_probe *probe)
     }
 }
 
-static enum perseus_status ask_fabric(const char *fabric_name, const char *provider,
-                                      const struct prs_log *log, struct prs_probe *probe)
+static enum perseus_status ask_fabric(const struct perseus_attr *asked, const struct prs_log *log,
+                                      struct prs_probe *probe)
 {
-    const struct perseus_attr attr = {.fabric = fabric_name, .provider = provider};
     struct prs_link_settings settings;
     struct prs_link link = {.fabric = NULL};
-    enum perseus_status status = prs_link_settings_read(&attr, log, &settings);
+    enum perseus_status status = prs_link_settings_read(asked, log, &settings);
     if (status == PERSEUS_OK) {
         status = prs_link_open(&link, &settings, PERSEUS_LOG_ERROR, log);
     }
@@ -103,8 +102,7 @@ static bool read_whole(int fd, void *data, size_t bytes)
     return true;
 }
 
-enum perseus_status prs_probe_fabric(const char *fabric, const char *provider,
-                                     struct prs_probe *out)
+enum perseus_status prs_probe_fabric(const struct perseus_attr *asked, struct prs_probe *out)
 {
     struct prs_probe probe = {0};
     struct prs_log log = prs_tool_log();
@@ -117,7 +115,7 @@ enum perseus_status prs_probe_fabric(const char *fabric, const char *provider,
     if (pid == 0) {
         struct prs_log keep = {.fn = keep_first_error, .user = &probe, .pe = -1};
         close(pair[0]);
-        probe.status = ask_fabric(fabric, provider, &keep, &probe);
+        probe.status = ask_fabric(asked, &keep, &probe);
         write_whole(pair[1], &probe, sizeof probe);
         _exit(0);
     }

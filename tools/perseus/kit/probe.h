@@ -22,11 +22,11 @@ struct prs_probe {
     struct prs_probe_mode modes[PERSEUS_ORDERING_COUNT]; /* AUTO's is not used */
 };
 
-/* NULL: what the environment says, then the default. The returned status is of the probing (a child
+/* `asked`: its fabric, provider and heap's memory; zeroed: what the environment says, then the
+ * default. The returned status is of the probing (a child
  * that could not be made), out->status of the fabric: IO where its library ended the child, TIMEOUT
  * where it held it up. */
-enum perseus_status prs_probe_fabric(const char *fabric, const char *provider,
-                                     struct prs_probe *out);
+enum perseus_status prs_probe_fabric(const struct perseus_attr *asked, struct prs_probe *out);
 
 /* Fills modes, auto_mode and auto_why from caps. */
 void prs_probe_modes(struct prs_probe *probe);

@@ -53,8 +53,9 @@ struct gathering {
 
 static bool find_modes(const struct prs_moe_setup *setup, struct prs_moe_results *results)
 {
+    const struct perseus_attr asked = {.fabric = setup->fabric, .provider = setup->provider};
     struct prs_probe probe;
-    if (prs_probe_fabric(setup->fabric, setup->provider, &probe) != PERSEUS_OK) {
+    if (prs_probe_fabric(&asked, &probe) != PERSEUS_OK) {
         return false;
     }
     if (probe.status != PERSEUS_OK) {
