@@ -37,17 +37,19 @@ struct perseus_moe_cuda_attr {
     uint32_t hidden;       /* a multiple of eight, as intermediate */
     uint32_t intermediate; /* 0: no experts here, for dispatch and combine alone */
     uint32_t experts, top_k;
+    uint32_t shared_experts; /* each on every PE, of the same sizes, applied to every token with
+                                weight 1; top_k + shared_experts at most 64 */
     enum perseus_moe_form form;
     uint32_t tokens_max; /* most tokens of one forward of one PE */
     uint32_t n_pes;
     /* A PE's own: */
     uint32_t my_pe;
     uint32_t ctas; /* 0: as many as the GPU has multiprocessors */
-    /* GPU memory, bf16, the caller's, for the hosted experts; 16-byte aligned. Unused where
-     * intermediate is 0. */
-    const void *first;   /* [hosted][2 * intermediate, hidden]: gate, then up; two-matrix form:
-                            [hosted][intermediate, hidden] */
-    const void *second;  /* [hosted][hidden, intermediate] */
+    /* GPU memory, bf16, the caller's, for the hosted experts and behind them the shared ones;
+     * 16-byte aligned. Unused where intermediate is 0. */
+    const void *first;   /* [hosted + shared][2 * intermediate, hidden]: gate, then up; two-matrix
+                            form: [hosted + shared][intermediate, hidden] */
+    const void *second;  /* [hosted + shared][hidden, intermediate] */
     uint32_t timeout_ms; /* of waits in the kernel; 0: 10000 */
     perseus_log_fn log;  /* NULL: none */
     void *log_user;
@@ -81,11 +83,12 @@ enum perseus_status perseus_moe_cuda_forward(struct perseus_moe_cuda *moe,
                                              void *stream);
 
 /* The same forward in two halves, around experts of the caller's. Dispatch sends the tokens and
- * ends when all rows of this PE's experts lie in `rows`, bf16 [rows_max, hidden], and their numbers
- * in `counts`, [hosted]; both GPU memory, the caller's. Rows of an expert begin at a multiple of
- * PERSEUS_MOE_CUDA_BLOCK, behind those of the expert before it, in no particular order. Combine
- * takes what became of them, in the same places, to the tokens they came from, and adds up into
- * input's y; ids and weights are those of dispatch. They take turns, INVALID_ARGUMENT otherwise. */
+ * ends when all rows of this PE's experts lie in `rows`, bf16 [rows_max, hidden], and their
+ * numbers in `counts`, [hosted + shared]; both GPU memory, the caller's. Shared experts have a row
+ * of each of this PE's tokens. Rows of an expert begin at a multiple of PERSEUS_MOE_CUDA_BLOCK,
+ * behind those of the expert before it, in no particular order. Combine takes what became of them,
+ * in the same places, to the tokens they came from, and adds up into input's y; ids and weights
+ * are those of dispatch. They take turns, INVALID_ARGUMENT otherwise. */
 uint64_t perseus_moe_cuda_rows_max(const struct perseus_moe_cuda *moe);
 enum perseus_status perseus_moe_dispatch(struct perseus_moe_cuda *moe,
                                          const struct perseus_moe_cuda_input *input, void *rows,

@@ -27,6 +27,7 @@ static struct perseus_moe_cuda_attr attr_of(uint32_t n_pes, uint32_t my_pe)
                                           .intermediate = 136,
                                           .experts = 11,
                                           .top_k = 4,
+                                          .shared_experts = n_pes % 3,
                                           .form = PERSEUS_MOE_SWIGLU,
                                           .tokens_max = 77,
                                           .my_pe = my_pe,
@@ -55,7 +56,7 @@ static void test_pieces_follow_one_another(void **state)
         } pieces[] = {
             {layout->rows, plan.rows_max * row},
             {layout->senders, plan.rows_max * 8},
-            {layout->answers, attr.tokens_max * attr.top_k * row},
+            {layout->answers, attr.tokens_max * (attr.top_k + attr.shared_experts) * row},
             {layout->counts, (uint64_t)n_pes * attr.experts * 4},
             {layout->told, n_pes * UINT64_C(4)},
             {layout->arrived, blocks * 4},
@@ -83,30 +84,32 @@ static void test_pieces_follow_one_another(void **state)
 static void test_every_pe_has_the_same_layout(void **state)
 {
     (void)state;
-    const struct perseus_moe_cuda_attr first = attr_of(3, 0);
+    const struct perseus_moe_cuda_attr first = attr_of(5, 0);
     const struct prs_gpu_moe_plan expected = plan_of(&first);
     uint32_t next = 0;
-    for (uint32_t pe = 0; pe < 3; pe++) {
-        struct perseus_moe_cuda_attr attr = attr_of(3, pe);
+    for (uint32_t pe = 0; pe < 5; pe++) {
+        struct perseus_moe_cuda_attr attr = attr_of(5, pe);
         attr.ctas = pe == 1 ? 7 : 0;
         const struct prs_gpu_moe_plan plan = plan_of(&attr);
         assert_memory_equal(&plan.layout, &expected.layout, sizeof plan.layout);
         assert_int_equal(plan.first_expert, next);
-        next += plan.cut.shape.hosted;
+        next += plan.cut.shape.hosted - attr.shared_experts;
     }
     assert_int_equal(next, first.experts);
 }
 
-/* All tokens of all PEs for the experts of one, each expert's last block all but empty. */
+/* All tokens of all PEs for the experts of one, each expert's last block all but empty; and its own
+ * for the shared ones. */
 static void test_the_worst_routing_fits(void **state)
 {
     (void)state;
     for (uint32_t n_pes = 1; n_pes <= 11; n_pes++) {
         const struct perseus_moe_cuda_attr attr = attr_of(n_pes, 0);
         const struct prs_gpu_moe_plan plan = plan_of(&attr);
-        const uint32_t hosted = plan.cut.shape.hosted;
+        const uint32_t hosted = plan.cut.shape.hosted - attr.shared_experts;
         const uint32_t choices = attr.top_k < hosted ? attr.top_k : hosted;
-        uint64_t left = (uint64_t)n_pes * attr.tokens_max * choices, blocks = 0;
+        uint64_t left = (uint64_t)n_pes * attr.tokens_max * choices;
+        uint64_t blocks = attr.shared_experts; /* of few tokens */
         for (uint32_t expert = 0; expert + 1 < hosted && left > 0; expert++, left--) {
             blocks++; /* one row */
         }
@@ -127,6 +130,13 @@ static void test_what_does_not_fit_is_refused(void **state)
         {"experts", attr_of(12, 0)},
         {"top_k", {.hidden = 64, .experts = 4, .top_k = 5, .tokens_max = 8, .n_pes = 1}},
         {"tokens_max", {.hidden = 64, .experts = 4, .top_k = 2, .tokens_max = 65537, .n_pes = 1}},
+        {"shared_experts",
+         {.hidden = 64,
+          .experts = 4,
+          .top_k = 2,
+          .shared_experts = 63,
+          .tokens_max = 8,
+          .n_pes = 1}},
         {"ctas",
          {.hidden = 64, .experts = 4, .top_k = 2, .tokens_max = 8, .n_pes = 1, .ctas = 133}},
         {"hidden", {.hidden = 12, .experts = 4, .top_k = 2, .tokens_max = 8, .n_pes = 1}},

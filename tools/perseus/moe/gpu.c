@@ -262,8 +262,6 @@ const char *prs_moe_gpu_mistake(const struct prs_moe_setup *setup)
     } rules[] = {
         {config->weight_dtype != PERSEUS_MOE_BF16 || config->wire_dtype != PERSEUS_MOE_BF16,
          "--device cuda computes in bf16: no other --dtype or --wire"},
-        {config->shared_experts != 0,
-         "--device cuda has routed experts only: give --shared-experts 0"},
         {config->capacity_factor > 0, "--device cuda is dropless: no --capacity-factor"},
         {setup->fabric != NULL || setup->provider != NULL || setup->link != NULL ||
              setup->ordering != PERSEUS_ORDERING_AUTO,
@@ -311,7 +309,9 @@ bool prs_moe_gpu_plan(const struct prs_moe_setup *setup)
         return false;
     }
     const double rows = (double)plan.rows_max * 2, mib = 1 << 20;
-    const double weights = (double)prs_weights_bytes(config) / pes;
+    const double experts = (double)config->experts / pes + config->shared_experts;
+    const double weights =
+        (double)prs_weights_bytes(config) * experts / (config->experts + config->shared_experts);
     const double own = rows * (2 * config->hidden + 2 * config->intermediate) +
                        (double)config->tokens_max * config->hidden * 4;
     printf("GPU memory of one of %u PEs: weights %.0f MiB, heap %.0f MiB, rows and activations of "

@@ -26,6 +26,7 @@ struct perseus_moe_cuda_attr prs_moe_gpu_attr(const struct prs_moe_setup *setup,
                                           .intermediate = config->intermediate,
                                           .experts = config->experts,
                                           .top_k = config->top_k,
+                                          .shared_experts = config->shared_experts,
                                           .form = config->form,
                                           .tokens_max = config->tokens_max,
                                           .n_pes = prs_moe_setup_pes(setup),
@@ -57,21 +58,22 @@ static void *send(struct prs_moe_gpu_pe *pe, const void *from, size_t bytes, con
     return is_sent ? memory : NULL;
 }
 
-/* The hosted experts, gate in front of up, as the kernels want them. */
+/* The hosted experts, then the shared ones, gate in front of up, as the kernels want them. */
 static bool send_weights(struct prs_moe_gpu_pes *pes, struct prs_moe_gpu_pe *pe,
                          struct perseus_moe_cuda_attr *attr)
 {
     const struct perseus_moe_config *config = &pes->setup->config;
     const size_t matrix = (size_t)config->hidden * config->intermediate * sizeof(uint16_t);
     const size_t first = config->form == PERSEUS_MOE_SWIGLU ? 2 * matrix : matrix;
-    unsigned char *to_first = take(pe, pe->hosted * first, "memory of an expert's first matrices");
-    unsigned char *to_second = take(pe, pe->hosted * matrix, "memory of an expert's down matrix");
+    const uint32_t n_experts = pe->hosted + config->shared_experts;
+    unsigned char *to_first = take(pe, n_experts * first, "memory of an expert's first matrices");
+    unsigned char *to_second = take(pe, n_experts * matrix, "memory of an expert's down matrix");
     bool is_sent = to_first != NULL && to_second != NULL;
     attr->first = to_first;
     attr->second = to_second;
-    for (uint32_t i = 0; i < pe->hosted && is_sent; i++) {
-        const struct perseus_moe_expert from =
-            prs_weights_view(config, pes->inputs->block, pe->first + i);
+    for (uint32_t i = 0; i < n_experts && is_sent; i++) {
+        const uint32_t expert = i < pe->hosted ? pe->first + i : config->experts + (i - pe->hosted);
+        const struct perseus_moe_expert from = prs_weights_view(config, pes->inputs->block, expert);
         const struct {
             void *to;
             const void *from;
@@ -142,11 +144,12 @@ static bool open_split(struct prs_moe_gpu_pes *pes, struct prs_moe_gpu_pe *pe,
     const uint64_t bytes = rows * attr->hidden * sizeof(uint16_t);
     pe->rows = take(pe, bytes, "memory of rows by expert");
     pe->results = take(pe, bytes, "memory of the products' results");
-    pe->counts = take(pe, pe->hosted * sizeof *pe->counts, "memory of counts");
+    const uint32_t hosted = pe->hosted + attr->shared_experts;
+    pe->counts = take(pe, hosted * sizeof *pe->counts, "memory of counts");
     const struct prs_gpu_moe_experts_attr experts = {
         .hidden = attr->hidden,
         .intermediate = attr->intermediate,
-        .hosted = pe->hosted,
+        .hosted = hosted,
         .is_swiglu = attr->form == PERSEUS_MOE_SWIGLU,
         .blocks_max = (uint32_t)(rows / PERSEUS_MOE_CUDA_BLOCK),
         .rows = pe->rows,
@@ -304,17 +307,21 @@ static bool count(const struct prs_moe_gpu_pes *pes, uint32_t number, bool *is_r
 {
     const struct prs_moe_gpu_pe *pe = &pes->pe[number];
     const uint32_t experts = pes->setup->config.experts;
-    uint32_t *counts = malloc(pe->hosted * sizeof *counts);
-    bool is_there = counts != NULL &&
-                    prs_moe_gpu_done(cudaMemcpy(counts, pe->counts, pe->hosted * sizeof *counts,
-                                                cudaMemcpyDeviceToHost),
-                                     "copy of counts");
+    const uint32_t hosted = pe->hosted + pes->setup->config.shared_experts;
+    uint32_t *counts = malloc(hosted * sizeof *counts);
+    bool is_there =
+        counts != NULL && prs_moe_gpu_done(cudaMemcpy(counts, pe->counts, hosted * sizeof *counts,
+                                                      cudaMemcpyDeviceToHost),
+                                           "copy of counts");
     for (uint32_t i = 0; i < pe->hosted && is_there; i++) {
         uint32_t rows = 0;
         for (uint32_t source = 0; source < pes->n; source++) {
             rows += pes->inputs->counts[(size_t)source * experts + pe->first + i];
         }
         *is_right = *is_right && rows == counts[i];
+    }
+    for (uint32_t i = pe->hosted; i < hosted && is_there; i++) {
+        *is_right = *is_right && counts[i] == pes->inputs->tokens;
     }
     free(counts);
     return is_there;

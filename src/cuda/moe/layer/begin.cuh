@@ -38,10 +38,10 @@ PRS_MEMBER void prs_moe_route(const prs_moe_half &half, const perseus_moe_cuda_i
     prs_moe_await_counts(half);
     prs_moe_locate(half, routing);
     prs_moe_sort(half, input, share, routing);
-    prs_moe_find_segments(half, routing, cta.segments);
+    prs_moe_find_segments(half, routing, input.tokens, cta.segments);
     prs_moe_arrive(half.word(PRS_GPU_MOE_WORD_SORTED), layer.ctas, &routing.is_last);
     if (blockIdx.x == 0) {
-        const uint32_t blocks = prs_moe_lay_blocks(half, routing);
+        const uint32_t blocks = prs_moe_lay_blocks(half, routing, input.tokens);
         if (threadIdx.x == 0) {
             cta.blocks = blocks;
         }

@@ -85,23 +85,25 @@ PRS_MEMBER void prs_moe_add_up(const prs_moe_half &half, const perseus_moe_cuda_
 {
     const prs_gpu_moe_layer &layer = half.layer;
     const uint32_t row = layer.products.shape.hidden / 8, top_k = layer.top_k;
-    const uint4 *answers = (const uint4 *)half.row(layer.me, layer.layout.answers, token * top_k);
+    const uint32_t choices = top_k + layer.shared;
+    const uint4 *answers = (const uint4 *)half.row(layer.me, layer.layout.answers, token * choices);
     uint4 *y = (uint4 *)input.y + (uint64_t)token * row;
     const float *weights = input.weights + (uint64_t)token * top_k;
     for (uint32_t i = first + (threadIdx.x & 31); i < end; i += 32) {
         float sums[8] = {};
-        for (uint32_t choice = 0; choice < top_k; choice += PRS_GPU_MOE_ANSWERS) {
+        for (uint32_t choice = 0; choice < choices; choice += PRS_GPU_MOE_ANSWERS) {
             uint4 parts[PRS_GPU_MOE_ANSWERS];
 #pragma unroll
             for (uint32_t k = 0; k < PRS_GPU_MOE_ANSWERS; k++) {
-                parts[k] = choice + k < top_k && (used >> (choice + k) & 1) != 0
+                parts[k] = choice + k < choices && (used >> (choice + k) & 1) != 0
                                ? __ldcg(&answers[(uint64_t)(choice + k) * row + i])
                                : make_uint4(0, 0, 0, 0);
             }
 #pragma unroll
             for (uint32_t k = 0; k < PRS_GPU_MOE_ANSWERS; k++) {
-                if (choice + k < top_k && (used >> (choice + k) & 1) != 0) {
-                    prs_moe_add_weighted(sums, parts[k], weights[choice + k]);
+                if (choice + k < choices && (used >> (choice + k) & 1) != 0) {
+                    prs_moe_add_weighted(sums, parts[k],
+                                         choice + k < top_k ? weights[choice + k] : 1.0f);
                 }
             }
         }
@@ -121,6 +123,7 @@ PRS_MEMBER void prs_moe_combine(const prs_moe_half &half, const perseus_moe_cuda
     const prs_gpu_moe_layer &layer = half.layer;
     const uint32_t lane = threadIdx.x & 31, row = layer.products.shape.hidden / 8;
     const uint32_t parts = (row + PRS_GPU_MOE_PART - 1) / PRS_GPU_MOE_PART;
+    const uint32_t choices = layer.top_k + layer.shared;
     for (;;) {
         uint32_t item = 0;
         if (lane == 0) {
@@ -132,9 +135,10 @@ PRS_MEMBER void prs_moe_combine(const prs_moe_half &half, const perseus_moe_cuda
         }
         const uint32_t token = item / parts, first = item % parts * PRS_GPU_MOE_PART;
         uint64_t used = 0;
-        for (uint32_t choice = 0; choice < layer.top_k; choice += 32) {
+        for (uint32_t choice = 0; choice < choices; choice += 32) {
             const uint32_t k = choice + lane;
-            const bool is_used = k < layer.top_k && prs_moe_id(input, token * layer.top_k + k) >= 0;
+            const bool is_used =
+                k < layer.top_k ? prs_moe_id(input, token * layer.top_k + k) >= 0 : k < choices;
             used |= (uint64_t)__ballot_sync(~0u, is_used) << choice;
         }
         if (!prs_moe_await_answers(half, token, (uint32_t)__popcll(used))) {

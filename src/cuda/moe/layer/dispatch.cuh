@@ -9,20 +9,23 @@
 #include "cuda/moe/layer/routing.cuh"
 #include "cuda/moe/subscribe.cuh"
 
-/* Of one CTA, in shared memory: where the rows for each PE begin in the order, and the end. */
+/* Of one CTA, in shared memory: where the rows for each PE begin in the order, and the end. Behind
+ * those for this PE itself are its tokens for the shared experts, one expert after the other. */
 struct prs_moe_segments {
     uint32_t first[PRS_GPU_MOE_PES_MAX + 1];
     uint32_t longest;
+    uint32_t shared_row; /* the first shared expert's first */
 };
 
 PRS_MEMBER void prs_moe_find_segments(const prs_moe_half &half, const prs_moe_routing &routing,
-                                      prs_moe_segments &segments)
+                                      uint32_t tokens, prs_moe_segments &segments)
 {
     const prs_gpu_moe_layer &layer = half.layer;
     const uint32_t *mine =
         half.mine<uint32_t>(layer.layout.counts) + (uint64_t)layer.me * layer.experts;
     if (threadIdx.x == 0) {
         segments.longest = 0;
+        segments.shared_row = prs_moe_routed_blocks(layer, routing) * PRS_GPU_MOE_BLOCK;
         for (uint32_t pe = 0; pe < layer.n_pes; pe++) {
             const uint32_t first = prs_moe_first_of(layer, pe);
             segments.first[pe] = first < layer.experts
@@ -31,15 +34,16 @@ PRS_MEMBER void prs_moe_find_segments(const prs_moe_half &half, const prs_moe_ro
         }
         segments.first[layer.n_pes] = routing.place[layer.experts - 1] + mine[layer.experts - 1];
         for (uint32_t pe = 0; pe < layer.n_pes; pe++) {
-            const uint32_t length = segments.first[pe + 1] - segments.first[pe];
+            const uint32_t length = segments.first[pe + 1] - segments.first[pe] +
+                                    (pe == layer.me ? layer.shared * tokens : 0);
             segments.longest = length > segments.longest ? length : segments.longest;
         }
     }
 }
 
-/* A choice on its way to its expert. */
+/* A choice on its way to its expert; place: of its answer. */
 struct prs_moe_parcel {
-    uint32_t pe, row, choice, token;
+    uint32_t pe, row, place, token;
     const __nv_bfloat16 *from;
     __nv_bfloat16 *to;
 };
@@ -52,13 +56,22 @@ PRS_MEMBER bool prs_moe_find_parcel(const prs_moe_half &half, const perseus_moe_
     const prs_gpu_moe_layer &layer = half.layer;
     out->pe = (layer.me + item) % layer.n_pes;
     const uint32_t at = segments.first[out->pe] + item / layer.n_pes;
-    if (at >= segments.first[out->pe + 1]) {
+    const uint32_t end = segments.first[out->pe + 1], choices = layer.top_k + layer.shared;
+    if (at < end) {
+        const uint64_t order = layer.order[at];
+        const uint32_t choice = (uint32_t)order;
+        out->row = (uint32_t)(order >> 32);
+        out->token = choice / layer.top_k;
+        out->place = out->token * choices + choice % layer.top_k;
+    } else if (out->pe == layer.me && at - end < layer.shared * input.tokens) {
+        const uint32_t expert = (at - end) / input.tokens;
+        out->token = (at - end) % input.tokens;
+        out->row = segments.shared_row + expert * prs_moe_blocks(input.tokens) * PRS_GPU_MOE_BLOCK +
+                   out->token;
+        out->place = out->token * choices + layer.top_k + expert;
+    } else {
         return false;
     }
-    const uint64_t order = layer.order[at];
-    out->row = (uint32_t)(order >> 32);
-    out->choice = (uint32_t)order;
-    out->token = out->choice / layer.top_k;
     out->from = (const __nv_bfloat16 *)input.x + (uint64_t)out->token * layer.products.shape.hidden;
     out->to = half.row(out->pe, layer.layout.rows, out->row);
     return true;
@@ -69,7 +82,7 @@ PRS_MEMBER void prs_moe_write_sender(const prs_moe_half &half, const prs_moe_par
     half.at<uint64_t>(parcel.pe, half.layer.layout.senders)[parcel.row] =
         (uint64_t)half.layer.me << PRS_GPU_MOE_SENDER_PE |
         (uint64_t)parcel.token << PRS_GPU_MOE_SENDER_TOKEN |
-        (uint64_t)parcel.choice << PRS_GPU_MOE_SENDER_CHOICE;
+        (uint64_t)parcel.place << PRS_GPU_MOE_SENDER_CHOICE;
 }
 
 /* Release, with the subscriber's acquire: what the warp wrote before its barrier is there. */

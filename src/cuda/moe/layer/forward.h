@@ -7,7 +7,8 @@
  *
  *     rows      [blocks * 128, hidden]  bf16; what this PE's experts get, written by the sources
  *     senders   [blocks * 128]          whose row it is (PRS_GPU_MOE_SENDER)
- *     answers   [tokens * top_k, hidden] bf16; what experts made of this PE's rows, by choice
+ *     answers   [tokens * choices, hidden] bf16; what experts made of this PE's rows, by choice;
+ *                                       shared experts are a token's last choices
  *     counts    [PEs, experts]          rows that each PE sends to each expert, written by that PE
  *     told      [PEs]                   the forward whose counts are there, plus 1
  *     counters                          all that begins a forward as zero
@@ -24,11 +25,12 @@
 #include "cuda/moe/layer/lanes.h"
 #include "cuda/moe/round.h"
 
-#define PRS_GPU_MOE_PES_MAX  64
-#define PRS_GPU_MOE_CTAS_MAX 1024
-#define PRS_GPU_MOE_HALVES   2
+#define PRS_GPU_MOE_PES_MAX     64
+#define PRS_GPU_MOE_CHOICES_MAX 64 /* of a token, shared experts too */
+#define PRS_GPU_MOE_CTAS_MAX    1024
+#define PRS_GPU_MOE_HALVES      2
 
-/* A row's sender: PE, token, and the token's place times top_k plus the choice. */
+/* A row's sender: PE, token, and the token's place times its choices plus the choice. */
 #define PRS_GPU_MOE_SENDER_PE     48
 #define PRS_GPU_MOE_SENDER_TOKEN  24
 #define PRS_GPU_MOE_SENDER_CHOICE 0
@@ -64,6 +66,7 @@ struct prs_gpu_moe_layer {
     struct prs_gpu_moe_layout layout;
     unsigned char *const *heaps; /* [n_pes]: every PE's, as this GPU reaches it */
     uint32_t n_pes, me, experts, top_k;
+    uint32_t shared; /* experts of every PE; the last of products.shape.hosted */
     uint32_t ctas;
     struct prs_gpu_moe_lanes lanes;
     /* This PE's own, in GPU memory. */

@@ -71,6 +71,12 @@ PRS_MEMBER uint32_t prs_moe_host_of(const prs_gpu_moe_layer &layer, uint32_t exp
     return expert < in_bigger ? expert / (each + 1) : more + (expert - in_bigger) / each;
 }
 
+/* Routed experts of this PE. */
+PRS_MEMBER uint32_t prs_moe_routed(const prs_gpu_moe_layer &layer)
+{
+    return layer.products.shape.hosted - layer.shared;
+}
+
 /* The expert of a choice, or -1. */
 PRS_MEMBER int64_t prs_moe_id(const perseus_moe_cuda_input &input, uint32_t choice)
 {

@@ -124,6 +124,7 @@ static enum perseus_status fill_in(struct perseus_moe_cuda *moe,
     moe->layer.me = attr->my_pe;
     moe->layer.experts = attr->experts;
     moe->layer.top_k = attr->top_k;
+    moe->layer.shared = attr->shared_experts;
     moe->layer.ctas = moe->plan.ctas;
     status = take_memory(moe, attr, heaps);
     if (status == PERSEUS_OK && attr->intermediate != 0) {

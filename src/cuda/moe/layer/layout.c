@@ -14,9 +14,12 @@ static enum perseus_status check(const struct perseus_moe_cuda_attr *attr, uint3
         {"the number of PEs", attr->n_pes, 1, PRS_GPU_MOE_PES_MAX},
         {"the PE", attr->my_pe, 0, attr->n_pes - 1},
         {"experts", attr->experts, attr->n_pes, PRS_GPU_MOE_EXPERTS_MAX},
-        {"top_k", attr->top_k, 1, attr->experts < 64 ? attr->experts : 64},
+        {"top_k", attr->top_k, 1,
+         attr->experts < PRS_GPU_MOE_CHOICES_MAX ? attr->experts : PRS_GPU_MOE_CHOICES_MAX},
+        {"shared_experts", attr->shared_experts, 0, PRS_GPU_MOE_CHOICES_MAX - attr->top_k},
         {"tokens_max", attr->tokens_max, 1, 65536},
-        {"tokens_max * top_k", (uint64_t)attr->tokens_max * attr->top_k, 1,
+        {"tokens_max * (top_k + shared_experts)",
+         (uint64_t)attr->tokens_max * (attr->top_k + attr->shared_experts), 1,
          PRS_GPU_MOE_SENDER_MASK},
         {"ctas", attr->ctas, 0,
          processors < PRS_GPU_MOE_CTAS_MAX ? processors : PRS_GPU_MOE_CTAS_MAX},
@@ -48,7 +51,8 @@ static void lay(const struct perseus_moe_cuda_attr *attr, struct prs_gpu_moe_pla
     uint64_t at = 0;
     layout->rows = take(&at, plan->rows_max * row_bytes);
     layout->senders = take(&at, plan->rows_max * sizeof(uint64_t));
-    layout->answers = take(&at, (uint64_t)attr->tokens_max * attr->top_k * row_bytes);
+    layout->answers =
+        take(&at, (uint64_t)attr->tokens_max * (attr->top_k + attr->shared_experts) * row_bytes);
     layout->counts = take(&at, (uint64_t)attr->n_pes * attr->experts * sizeof(uint32_t));
     layout->told = take(&at, attr->n_pes * sizeof(uint32_t));
     layout->counters = at;
@@ -78,10 +82,11 @@ enum perseus_status prs_gpu_moe_plan(const struct perseus_moe_cuda_attr *attr, u
     out->ctas = attr->ctas != 0 ? attr->ctas : processors;
     out->first_expert = attr->my_pe * each + (attr->my_pe < more ? attr->my_pe : more);
     /* Dropless: every PE may send all its tokens here; behind each expert a block is not full. */
+    const uint64_t of_a_shared = (attr->tokens_max + PRS_GPU_MOE_BLOCK - 1) / PRS_GPU_MOE_BLOCK;
     const uint64_t blocks = ((uint64_t)attr->n_pes * attr->tokens_max * choices +
                              (uint64_t)hosted_max * (PRS_GPU_MOE_BLOCK - 1)) /
                                 PRS_GPU_MOE_BLOCK +
-                            1;
+                            1 + attr->shared_experts * of_a_shared;
     if (blocks > PRS_GPU_MOE_BLOCKS_MAX) {
         return prs_fail(log, PERSEUS_LIMIT,
                         "moe on a GPU: %u PEs with %u tokens of %u choices are more rows than a PE "
@@ -90,7 +95,8 @@ enum perseus_status prs_gpu_moe_plan(const struct perseus_moe_cuda_attr *attr, u
     }
     out->blocks_max = (uint32_t)blocks;
     out->rows_max = blocks * PRS_GPU_MOE_BLOCK;
-    status = prs_gpu_moe_cut(attr->hidden, attr->intermediate, each + (attr->my_pe < more),
+    status = prs_gpu_moe_cut(attr->hidden, attr->intermediate,
+                             each + (attr->my_pe < more) + attr->shared_experts,
                              attr->form == PERSEUS_MOE_SWIGLU, log, &out->cut);
     if (status == PERSEUS_OK) {
         lay(attr, out);

@@ -204,22 +204,34 @@ PRS_MEMBER uint32_t prs_moe_blocks(uint32_t rows)
     return (rows + PRS_GPU_MOE_BLOCK - 1) / PRS_GPU_MOE_BLOCK;
 }
 
-/* By one CTA: the blocks of this PE's experts, and with them the number of tasks. */
-PRS_MEMBER uint32_t prs_moe_lay_blocks(const prs_moe_half &half, const prs_moe_routing &routing)
+/* The blocks of this PE's routed experts. */
+PRS_MEMBER uint32_t prs_moe_routed_blocks(const prs_gpu_moe_layer &layer,
+                                          const prs_moe_routing &routing)
+{
+    const uint32_t last = prs_moe_first_of(layer, layer.me) + prs_moe_routed(layer) - 1;
+    return routing.block[last] + prs_moe_blocks(routing.count[last]);
+}
+
+/* By one CTA: the blocks of this PE's experts, and with them the number of tasks. Shared experts
+ * come last, with a row for each of the PE's tokens. */
+PRS_MEMBER uint32_t prs_moe_lay_blocks(const prs_moe_half &half, const prs_moe_routing &routing,
+                                       uint32_t tokens)
 {
     const prs_gpu_moe_layer &layer = half.layer;
     const prs_gpu_moe_shape &shape = layer.products.shape;
-    const uint32_t first = prs_moe_first_of(layer, layer.me);
+    const uint32_t first = prs_moe_first_of(layer, layer.me), routed = prs_moe_routed(layer);
+    const uint32_t before = prs_moe_routed_blocks(layer, routing), each = prs_moe_blocks(tokens);
     for (uint32_t expert = threadIdx.x / 32; expert < shape.hosted; expert += blockDim.x / 32) {
-        const uint32_t rows = routing.count[first + expert];
-        const uint32_t begin = routing.block[first + expert];
+        const bool is_routed = expert < routed;
+        const uint32_t rows = is_routed ? routing.count[first + expert] : tokens;
+        const uint32_t begin =
+            is_routed ? routing.block[first + expert] : before + (expert - routed) * each;
         for (uint32_t i = threadIdx.x & 31; i < prs_moe_blocks(rows); i += 32) {
             layer.groups[begin + i] =
                 i % PRS_GPU_MOE_GROUP == 0 ? prs_moe_expert_group(begin, expert, rows, i).word : 0;
         }
     }
-    const uint32_t last = first + shape.hosted - 1;
-    const uint32_t blocks = routing.block[last] + prs_moe_blocks(routing.count[last]);
+    const uint32_t blocks = before + layer.shared * each;
     __syncthreads(); /* the release covers all groups */
     if (threadIdx.x == 0) {
         prs_store_release_gpu(half.word(PRS_GPU_MOE_WORD_TOTAL),

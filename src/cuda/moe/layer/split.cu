@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(PRS_GPU_MOE_THREADS, 1)
     if (blockIdx.x == 0) {
         const uint32_t first = prs_moe_first_of(layer, layer.me);
         for (uint32_t i = threadIdx.x; i < layer.products.shape.hosted; i += blockDim.x) {
-            counts[i] = routing.count[first + i];
+            counts[i] = i < prs_moe_routed(layer) ? routing.count[first + i] : input.tokens;
         }
     }
     prs_moe_send_first(half, input, cta.segments, cta.segments.longest * layer.n_pes,
