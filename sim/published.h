@@ -15,6 +15,7 @@ struct sim_published {
     bool is_secondary;              /* second hand, less certain */
     enum sim_lab_platform platform; /* whose parameters it depends on */
     double (*simulate)(struct sim_lab *lab);
+    bool is_long; /* the longest sequences tell it, too long for every round of a fit */
 };
 
 #define SIM_PUBLISHED_MAX 64

@@ -148,12 +148,17 @@ class ConclusionTest(ProgramTest):
             self.assertEqual(min(alone, key=alone.get), first, alone)
             self.assertLess(max(alone.values()), self.total(*at))
 
+    def behind_best(self, *words):
+        rows = self.json_of(*QWEN3, "--decoupled", "--ordering", "nic-fence", *words, "--sweep",
+                            "group=0,1,2,7,14,28,56,112")[0]["rows"]
+        return rows[0]["total_ms"] / min(row["total_ms"] for row in rows) - 1
+
+    @unittest.skipIf(SANITIZED, "the same code; too long")
     def test_groups(self):
-        for tokens in (1024, 4096):
-            rows = self.json_of(*QWEN3, "--decoupled", "--ordering", "nic-fence", "--tokens", tokens, "--sweep",
-                                "group=0,1,2,7,14,28,56,112")[0]["rows"]
-            best = min(row["total_ms"] for row in rows)
-            self.assertLess(rows[0]["total_ms"], 1.05 * best)
+        """A flag that stops the whole queue makes large groups of long sequences a matter of luck."""
+        self.assertLess(self.behind_best(), 0.05)
+        for tokens in (1024, 4096, 16384):
+            self.assertLess(self.behind_best("--tokens", tokens, "--set", "fabric.queues=0"), 0.02)
 
     def test_one_queue_pair_does_not_drain(self):
         rows = by_run(self.json_of(*QWEN3, "--nodes", "4", "--scenario", "cx7-h100-ibrc-1qp")[0])
@@ -240,8 +245,9 @@ class FitTest(ProgramTest):
         """What is fitted is told from what is held out; a search from elsewhere ends elsewhere."""
         text, rows, printed = self.fit("slingshot11-a100", "--rounds", "1", "--fit-on", "5,7")
         fitted = {row["id"] for row in rows if row["fitted"]}
-        self.assertEqual(fitted, {row["id"] for row in rows if row["id"].startswith(("fig5", "fig7"))})
-        self.assertIn("numbers, held out", printed)
+        self.assertEqual(fitted, {row["id"] for row in rows if row["id"].startswith(("fig5", "fig7"))} -
+                         {"fig7.per_pe_gap"}) # of long sequences, which no fit runs
+        self.assertIn("numbers, 0 fitted", printed)
         self.assertIn('based_on = "slingshot11-a100-base"', text)
         self.fails(2, "sim", "--fit", "--scenario", "efa-srd")
 

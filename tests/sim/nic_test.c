@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "base/rng.h"
 #include "fabric/sim/sim.h"
 
 #define PES   4u
@@ -88,16 +89,24 @@ static struct cluster *open_cluster(const struct prs_sim_model *model)
     return cluster;
 }
 
+static void close_pe(struct pe *pe)
+{
+    const struct prs_fabric_ops *ops = pe->fabric->ops;
+    for (uint32_t to = 0; to < PES; to++) {
+        ops->remote_close(pe->remote[to]);
+    }
+    ops->endpoint_close(pe->endpoint);
+    ops->region_close(pe->region);
+    ops->close(pe->fabric);
+    pe->fabric = NULL;
+}
+
 static void close_cluster(struct cluster *cluster)
 {
     for (uint32_t i = 0; i < PES; i++) {
-        struct pe *pe = &cluster->pe[i];
-        for (uint32_t to = 0; to < PES; to++) {
-            pe->fabric->ops->remote_close(pe->remote[to]);
+        if (cluster->pe[i].fabric != NULL) {
+            close_pe(&cluster->pe[i]);
         }
-        pe->fabric->ops->endpoint_close(pe->endpoint);
-        pe->fabric->ops->region_close(pe->region);
-        pe->fabric->ops->close(pe->fabric);
     }
     while (prs_timeline_step(cluster->timeline)) {
     }
@@ -154,7 +163,7 @@ static void test_latency(void **state)
     close_cluster(cluster);
 }
 
-/* The line takes one message after the other, whoever they are for. */
+/* Connections share the line; of one, one message follows the other. */
 static void test_line(void **state)
 {
     (void)state;
@@ -162,9 +171,11 @@ static void test_line(void **state)
     struct cluster *cluster = open_cluster(&model);
     put(cluster, 0, 1, 10000);
     put(cluster, 0, 2, 10000);
-    set(cluster, 0, 3, 0, false);
+    set(cluster, 0, 1, 0, false);
+    set(cluster, 0, 3, 0, false); /* a third of the line until 3; then the puts have half each */
     run(cluster);
-    assert_int_equal(cluster->pe[3].written_ns[0], 3001);
+    assert_int_equal(cluster->pe[3].written_ns[0], 3 + 1000);
+    assert_int_equal(cluster->pe[1].written_ns[0], 2001 + 1 + 1000);
     close_cluster(cluster);
 }
 
@@ -180,15 +191,15 @@ static void test_payload_read(void **state)
     model.post_ns = 20;
     struct cluster *cluster = open_cluster(&model);
     put(cluster, 0, 1, 10000); /* posted at 20, seen at 70, sent until 2070 */
-    set(cluster, 0, 2, 0, false);
-    set(cluster, 0, 2, 1, false); /* no earlier than message_ns after the last */
+    set(cluster, 0, 1, 0, false);
+    set(cluster, 0, 1, 1, false); /* no earlier than message_ns after the last */
     run(cluster);
-    assert_int_equal(cluster->pe[2].written_ns[0], 2070 + 1000 + 1);
-    assert_int_equal(cluster->pe[2].written_ns[1], 2070 + 300 + 1000 + 1);
+    assert_int_equal(cluster->pe[1].written_ns[0], 2070 + 1000 + 1);
+    assert_int_equal(cluster->pe[1].written_ns[1], 2070 + 300 + 1000 + 1);
     close_cluster(cluster);
 }
 
-/* Several senders to one receiver: it takes one after the other. */
+/* Several senders to one receiver: they share its line, and what is small is soon through. */
 static void test_incast(void **state)
 {
     (void)state;
@@ -196,12 +207,71 @@ static void test_incast(void **state)
     model.receive_gbit_s = 80;
     struct cluster *cluster = open_cluster(&model);
     put(cluster, 0, 3, 10000);
-    put(cluster, 1, 3, 10000);
-    put(cluster, 2, 3, 10000);
-    set(cluster, 2, 3, 0, false); /* behind its put on the line, behind all at the receiver */
+    put(cluster, 1, 3, 2000); /* a half of the line from 1000 on: through at 1400 */
+    set(cluster, 1, 3, 1, false);
+    set(cluster, 0, 3, 0, false); /* all is through */
+    prs_timeline_run_until(cluster->timeline, 600);
+    set(cluster, 2, 3, 2, false); /* comes at 1600, when the first has 800 of its 1000 left */
     run(cluster);
-    assert_int_equal(cluster->pe[3].written_ns[0], 1000 + 3 * 1000 + 1);
+    assert_int_equal(cluster->pe[3].written_ns[1], 1400 + 2);
+    assert_int_equal(cluster->pe[3].written_ns[2], 1600 + 2);
+    assert_int_equal(cluster->pe[3].written_ns[0], 1000 + 1000 + 200 + 3);
     close_cluster(cluster);
+}
+
+/* Whatever shares a line, none of it is lost and none is served twice: as long as there is work,
+ * it is done; and messages of a connection stay in order where that is granted. */
+static void test_shared_line(void **state)
+{
+    (void)state;
+    struct prs_sim_model model = plain();
+    struct prs_rng rng = prs_rng_seeded(5);
+    uint64_t last_ns = 0, bytes = 0;
+    model.receive_gbit_s = 8; /* a byte a ns: the receiver is what all wait for */
+    model.jitter_ns = 700;
+    model.ordered = true;
+    model.inflight = 4096;
+    struct cluster *cluster = open_cluster(&model);
+    for (uint32_t i = 0; i < WORDS; i++) {
+        for (uint32_t n = 0; n < 20; n++) {
+            uint64_t size = 1 + prs_rng_below(&rng, n % 5 == 0 ? 50000 : 500);
+            put(cluster, i % 3, 3, size);
+            bytes += size;
+        }
+        set(cluster, i % 3, 3, i, false);
+        bytes += 8;
+    }
+    run(cluster);
+    for (uint32_t i = 0; i < WORDS; i++) {
+        uint64_t at_ns = cluster->pe[3].written_ns[i];
+        assert_true(at_ns > 0 && (i < 3 || at_ns > cluster->pe[3].written_ns[i - 3]));
+        last_ns = at_ns > last_ns ? at_ns : last_ns;
+    }
+    assert_true(last_ns >= 1000 + bytes && last_ns <= 1000 + 700 + bytes);
+    close_cluster(cluster);
+}
+
+/* What is on a line when either end closes is over in the end, and nothing of it is written. */
+static void test_closing(void **state)
+{
+    (void)state;
+    for (uint32_t closed = 0; closed < 2; closed++) {
+        struct prs_sim_model model = plain();
+        model.receive_gbit_s = 40;
+        struct cluster *cluster = open_cluster(&model);
+        for (uint32_t i = 0; i < 3 * 7; i++) {
+            put(cluster, i % 3, 3, 10000);
+            set(cluster, i % 3, 3, i, i % 2 == 0);
+        }
+        prs_timeline_run_until(cluster->timeline, 1500);
+        close_pe(&cluster->pe[closed == 0 ? 0 : 3]);
+        run(cluster);
+        for (uint32_t i = 0; i < 3 * 7; i++) {
+            bool is_over = closed == 1 || i % 3 == 0;
+            assert_int_equal(cluster->pe[3].written_ns[i] == 0, is_over);
+        }
+        close_cluster(cluster);
+    }
 }
 
 /* A fence flag waits for what is before it on its connection, not for another peer's, and holds
@@ -214,15 +284,15 @@ static void test_fences(void **state)
     struct cluster *cluster = open_cluster(&model);
     put(cluster, 0, 1, 10000);    /* delivered at 2000, known at 3000 */
     set(cluster, 0, 1, 0, true);  /* sent at 3007, delivered at 4008, known at 5008 */
-    set(cluster, 0, 2, 0, true);  /* sent right behind it: nothing went to that peer before */
-    set(cluster, 0, 3, 0, false); /* the same */
+    set(cluster, 0, 2, 0, true);  /* sent at 3014: nothing went to that peer before */
+    set(cluster, 0, 3, 0, false); /* the same, and they share the line */
     set(cluster, 0, 1, 1, true);  /* sent at 5015 */
-    set(cluster, 0, 3, 1, false); /* right behind it */
+    set(cluster, 0, 3, 1, false); /* the same */
     run(cluster);
     assert_int_equal(cluster->pe[1].written_ns[0], 4008);
-    assert_int_equal(cluster->pe[2].written_ns[0], 4009);
-    assert_int_equal(cluster->pe[3].written_ns[0], 4010);
-    assert_int_equal(cluster->pe[1].written_ns[1], 6016);
+    assert_int_equal(cluster->pe[2].written_ns[0], 4016);
+    assert_int_equal(cluster->pe[3].written_ns[0], 4016);
+    assert_int_equal(cluster->pe[1].written_ns[1], 6017);
     assert_int_equal(cluster->pe[3].written_ns[1], 6017);
     close_cluster(cluster);
     cluster = open_cluster(&model);
@@ -245,8 +315,8 @@ static void test_queues(void **state)
     set(cluster, 0, 1, 0, true);
     set(cluster, 0, 2, 0, false);
     run(cluster);
-    assert_int_equal(cluster->pe[1].written_ns[0], 4001);
-    assert_int_equal(cluster->pe[2].written_ns[0], 2001);
+    assert_int_equal(cluster->pe[1].written_ns[0], 4002);
+    assert_int_equal(cluster->pe[2].written_ns[0], 1002);
     close_cluster(cluster);
     model.queues = 2; /* peers 1 and 3 share one */
     cluster = open_cluster(&model);
@@ -255,8 +325,8 @@ static void test_queues(void **state)
     set(cluster, 0, 2, 0, false);
     set(cluster, 0, 3, 0, false);
     run(cluster);
-    assert_int_equal(cluster->pe[2].written_ns[0], 2001);
-    assert_int_equal(cluster->pe[3].written_ns[0], 4002);
+    assert_int_equal(cluster->pe[2].written_ns[0], 1002);
+    assert_int_equal(cluster->pe[3].written_ns[0], 4003);
     close_cluster(cluster);
 }
 
@@ -318,6 +388,7 @@ int main(void)
         cmocka_unit_test(test_payload_read), cmocka_unit_test(test_incast),
         cmocka_unit_test(test_fences),       cmocka_unit_test(test_queues),
         cmocka_unit_test(test_completion),   cmocka_unit_test(test_backed),
+        cmocka_unit_test(test_shared_line),  cmocka_unit_test(test_closing),
     };
     return cmocka_run_group_tests_name("virtual NIC", tests, NULL, NULL);
 }

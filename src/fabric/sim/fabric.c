@@ -46,7 +46,8 @@ enum perseus_status prs_sim_fabric_open(struct prs_sim_net *net,
                                         struct prs_fabric **out)
 {
     struct prs_sim_fabric *self = calloc(1, sizeof *self);
-    if (self == NULL) {
+    if (self == NULL || !prs_sim_net_add_lines(net, self->lines)) {
+        free(self);
         return prs_fail(config->log, PERSEUS_OUT_OF_MEMORY, "no memory for a virtual fabric");
     }
     self->base.ops = &prs_sim_ops;

@@ -15,18 +15,52 @@ extern const struct prs_fabric_ops prs_sim_ops;
 
 struct prs_sim_endpoint;
 
-/* One operation from its post to its completion. It has at most one thing on the timeline. */
+enum prs_sim_side { PRS_SIM_SEND, PRS_SIM_RECEIVE, PRS_SIM_SIDES };
+
+/* A message on a line (line.c). */
+struct prs_sim_turn {
+    struct prs_sim_op *op;
+    struct prs_sim_line *line;
+    struct prs_sim_turn *next, *child; /* in the heap */
+    struct prs_sim_turn *behind;       /* of its connection */
+    uint64_t end;                      /* leaves when a connection has been given that */
+    bool is_timed;                     /* has an event when it may leave */
+};
+
+/* One direction of a NIC. It outlives its fabric, as messages may be on it. */
+struct prs_sim_line {
+    struct prs_sim_line *next; /* of the network */
+    struct prs_timeline *timeline;
+    struct prs_sim_turn *first; /* to leave */
+    uint64_t served;            /* what a connection has been given, by served_ns */
+    uint64_t served_ns, rest;   /* and what was left over then, for all together */
+    uint32_t n_connections;     /* with messages on it */
+    enum prs_sim_side side;
+};
+
+/* A connection's part in a line. */
+struct prs_sim_share {
+    struct prs_sim_turn *last; /* NULL: it has no message there */
+    uint64_t end;              /* of the last */
+};
+
+/* One operation from its post to its completion. It has at most two things on the
+ * timeline: for the line it leaves, and for what follows. */
 struct prs_sim_op {
     struct prs_sim_endpoint *endpoint;
     struct prs_sim_op *next; /* in its queue, in its endpoint's completions, or free */
-    unsigned char *local;    /* PUT: source; GET, ATOMIC_FETCH: destination; NULL: not backed */
-    uint64_t local_bytes;    /* backed, from there */
+    struct prs_sim_turn turns[PRS_SIM_SIDES];
+    unsigned char *local; /* PUT: source; GET, ATOMIC_FETCH: destination; NULL: not backed */
+    uint64_t local_bytes; /* backed, from there */
     uint64_t posted_ns;
-    uint64_t tail_ns; /* when its last byte reaches the receiver's NIC */
+    uint64_t length_ns, service_ns; /* of its bytes, and of the sender's line that it takes */
+    uint64_t late_ns;               /* from the sender's line to the receiver's */
+    uint64_t tail_ns;               /* when its last byte reaches the receiver's */
     uint64_t remote_offset, bytes, value, compare, immediate, cookie;
     struct prs_sim_arrival *arrival; /* taken with the post of an IMMEDIATE */
     uint32_t peer, region;
     uint8_t kind, flags, atomic, status;
+    bool is_sent, is_received; /* has left that line */
     unsigned char copied[PRS_SIM_INLINE_BYTES];
 };
 
@@ -58,6 +92,7 @@ struct prs_sim_net {
     struct prs_sim_op *free_ops;
     struct prs_sim_arrival *free_arrivals;
     struct prs_sim_slab *slabs; /* all that was allocated for the two */
+    struct prs_sim_line *lines;
     uint64_t posted;
     uint64_t latency_ns; /* of all hops */
 };
@@ -69,20 +104,22 @@ struct prs_sim_fabric {
     const struct prs_log *log;
     struct prs_clock clock;
     uint32_t first; /* number of the endpoint that peers reach, or NONE */
-    uint64_t send_free_ns, receive_free_ns;
+    struct prs_sim_line *lines[PRS_SIM_SIDES];
 };
 
 /* A command queue: a fence flag that waits, and all behind it. */
 struct prs_sim_queue {
     struct prs_sim_op *held_first, *held_last;
+    uint64_t open_ns; /* when the last fence flag was through */
 };
 
 struct prs_sim_peer {
-    uint32_t target; /* endpoint number */
+    uint32_t target;                            /* endpoint number */
+    uint32_t undelivered;                       /* of this connection, out of the queue */
+    uint64_t acked_ns;                          /* when the NIC will know that all delivered are */
+    struct prs_sim_share shares[PRS_SIM_SIDES]; /* of this NIC's line and of the target's */
     bool is_lost;
-    uint32_t undelivered;       /* of this connection, out of the queue */
-    uint64_t acked_ns;          /* when the NIC will know that all delivered ones are */
-    uint64_t head_ns;           /* of the last message on its way there: granted order */
+    uint64_t head_ns, tail_ns;  /* of the last message on its way there: granted order */
     struct prs_sim_queue queue; /* when every peer has its own */
 };
 
@@ -132,6 +169,8 @@ struct prs_sim_op *prs_sim_op_take(struct prs_sim_net *net, bool with_arrival);
 void prs_sim_op_give_back(struct prs_sim_op *op);
 enum perseus_status prs_sim_net_add_endpoint(struct prs_sim_net *net,
                                              struct prs_sim_endpoint *endpoint);
+/* Both lines of a NIC; false: out of memory. */
+bool prs_sim_net_add_lines(struct prs_sim_net *net, struct prs_sim_line *lines[PRS_SIM_SIDES]);
 enum perseus_status prs_sim_net_add_region(struct prs_sim_net *net, struct prs_sim_region *region);
 struct prs_sim_endpoint *prs_sim_net_endpoint(const struct prs_sim_net *net, uint32_t number);
 struct prs_sim_region *prs_sim_net_region(const struct prs_sim_net *net, uint32_t number);
@@ -140,7 +179,16 @@ void prs_sim_arrival_give_back(struct prs_sim_net *net, struct prs_sim_arrival *
 /* nic.c */
 /* The NIC has the operation from posted_ns on. */
 void prs_sim_nic_take(struct prs_sim_op *op);
+/* It has left the sender's line, and what is behind it on its connection may begin, or NULL. */
+void prs_sim_nic_sent(struct prs_sim_op *op, struct prs_sim_op *behind);
+/* It has left the receiver's line. */
+void prs_sim_nic_received(struct prs_sim_op *op);
 uint64_t prs_sim_bytes_ns(uint64_t bytes, double gbit_s);
+
+/* line.c */
+/* The message comes to the line, of which it takes service_ns, at least 1, when alone. Whether it
+ * is the first of its connection there. */
+bool prs_sim_line_add(struct prs_sim_line *line, struct prs_sim_op *op, uint64_t service_ns);
 
 /* copy.c: carries it out on the target's memory. */
 void prs_sim_move(struct prs_sim_op *op, struct prs_sim_region *target);

@@ -4,6 +4,7 @@
 #include "fabric/sim/internal.h"
 
 #define SLAB_ITEMS 256u
+#define OP_PLACES  2 /* on the timeline */
 
 struct prs_sim_slab {
     struct prs_sim_slab *next;
@@ -40,7 +41,12 @@ void prs_sim_net_destroy(struct prs_sim_net *net)
         struct prs_sim_slab *slab = net->slabs;
         net->slabs = slab->next;
         free(slab);
-        prs_timeline_give_back(net->timeline, SLAB_ITEMS);
+        prs_timeline_give_back(net->timeline, OP_PLACES * SLAB_ITEMS);
+    }
+    while (net->lines != NULL) {
+        struct prs_sim_line *line = net->lines;
+        net->lines = line->next;
+        free(line);
     }
     free(net->endpoints);
     free(net->regions);
@@ -52,11 +58,11 @@ uint64_t prs_sim_net_posted(const struct prs_sim_net *net)
     return net->posted;
 }
 
-/* One more slab of operations, each with a place on the timeline, and of arrivals. */
+/* One more slab of operations, each with its places on the timeline, and of arrivals. */
 static bool grow(struct prs_sim_net *net)
 {
     struct prs_sim_slab *slab = malloc(sizeof *slab);
-    if (slab == NULL || prs_timeline_reserve(net->timeline, SLAB_ITEMS) != PERSEUS_OK) {
+    if (slab == NULL || prs_timeline_reserve(net->timeline, OP_PLACES * SLAB_ITEMS) != PERSEUS_OK) {
         free(slab);
         return false;
     }
@@ -136,6 +142,21 @@ enum perseus_status prs_sim_net_add_endpoint(struct prs_sim_net *net,
     endpoint->number = net->n_endpoints;
     net->endpoints[net->n_endpoints++] = endpoint;
     return PERSEUS_OK;
+}
+
+bool prs_sim_net_add_lines(struct prs_sim_net *net, struct prs_sim_line *lines[PRS_SIM_SIDES])
+{
+    for (int side = 0; side < PRS_SIM_SIDES; side++) {
+        struct prs_sim_line *line = calloc(1, sizeof *line);
+        if (line == NULL) {
+            return false;
+        }
+        line->timeline = net->timeline;
+        line->side = (enum prs_sim_side)side;
+        line->next = net->lines;
+        net->lines = lines[side] = line;
+    }
+    return true;
 }
 
 enum perseus_status prs_sim_net_add_region(struct prs_sim_net *net, struct prs_sim_region *region)

@@ -3,16 +3,18 @@
  * nic.c: the stations of an operation.
  *
  *   take     its queue lets it through, or holds it behind a fence
- *   send     the NIC reads the payload and puts it on the line, one message after the other
- *   arrive   its first byte is at the receiver's NIC, which takes one message after the other
- *   deliver  the target's memory has changed
+ *   send     it comes to the sender's line, which connections share (line.c)
+ *   begin    what is before it on its connection has left that line
+ *   arrive   its first byte comes to the receiver's line, which connections share too
+ *   deliver  its last byte has come, and left that line: the target's memory has changed
  *   finish   software at the source can see that
  *
- * send needs no event of its own: the line is free from a known time on, and messages reach it in
- * the order in which they are posted, but for those that a fence held.
+ * It is on both lines at one time, as packets would be, and on the second as if all of it had come
+ * with its first byte, but that it cannot be through before its last byte has come.
  */
 #include "fabric/sim/internal.h"
 
+static void on_send(void *context);
 static void on_arrive(void *context);
 static void on_deliver(void *context);
 static void on_finish(void *context);
@@ -45,50 +47,89 @@ static uint64_t answer_bytes(const struct prs_sim_op *op)
     return op->kind == PRS_OP_GET ? op->bytes : op->kind == PRS_OP_ATOMIC_FETCH ? 8 : 0;
 }
 
-static void send(struct prs_sim_op *op, uint64_t earliest_ns)
+/* How long the NIC takes for its bytes, on the line, or to read them, which goes on meanwhile; and
+ * what of the line it takes, which is more when its bytes are few. */
+static void measure(struct prs_sim_op *op)
 {
-    struct prs_sim_endpoint *endpoint = op->endpoint;
-    struct prs_sim_net *net = endpoint->net;
-    if (endpoint->is_closed) { /* its fabric may be gone */
-        prs_timeline_add(net->timeline, prs_sim_now(net), on_deliver, op);
-        return;
-    }
-    const struct prs_sim_model *model = &net->model;
-    struct prs_sim_fabric *fabric = endpoint->fabric;
-    struct prs_sim_peer *peer = &endpoint->peers[op->peer];
-    bool reads = prs_sim_reads(op->kind, op->flags, op->bytes);
+    const struct prs_sim_model *model = &op->endpoint->net->model;
     uint64_t bytes = wire_bytes(op);
-    uint64_t line_ns = prs_sim_bytes_ns(bytes, model->line_gbit_s);
-    uint64_t read_ns = reads ? prs_sim_bytes_ns(bytes, model->pcie_gbit_s) : 0;
-    uint64_t length_ns = later(line_ns, read_ns);
-    uint64_t start_ns = later(earliest_ns, fabric->send_free_ns);
-    fabric->send_free_ns = start_ns + later(length_ns, (uint64_t)model->message_ns);
-    uint64_t head_ns = start_ns + net->latency_ns;
-    if (reads) {
-        uint64_t stored = (double)bytes < model->store_bytes ? bytes : (uint64_t)model->store_bytes;
+    bool reads = prs_sim_reads(op->kind, op->flags, op->bytes);
+    op->length_ns = later(prs_sim_bytes_ns(bytes, model->line_gbit_s),
+                          reads ? prs_sim_bytes_ns(bytes, model->pcie_gbit_s) : 0);
+    op->service_ns = later(op->length_ns, (uint64_t)model->message_ns);
+}
+
+/* Its first byte is on the line. */
+static void begin(struct prs_sim_op *op)
+{
+    struct prs_sim_net *net = op->endpoint->net;
+    const struct prs_sim_model *model = &net->model;
+    uint64_t now_ns = prs_sim_now(net), head_ns = now_ns + net->latency_ns;
+    if (prs_sim_reads(op->kind, op->flags, op->bytes)) {
+        uint64_t stored =
+            (double)op->bytes < model->store_bytes ? op->bytes : (uint64_t)model->store_bytes;
         head_ns += (uint64_t)model->pcie_ns + prs_sim_bytes_ns(stored, model->store_gbit_s);
     }
     if (model->jitter_ns >= 1) {
         head_ns += prs_rng_below(&net->rng, (uint32_t)model->jitter_ns);
     }
     if (model->ordered) {
-        head_ns = later(head_ns, peer->head_ns);
-        peer->head_ns = head_ns;
+        struct prs_sim_peer *peer = &op->endpoint->peers[op->peer];
+        head_ns = peer->head_ns = later(head_ns, peer->head_ns);
     }
-    op->tail_ns = head_ns + length_ns;
+    uint64_t gap_ns = op->service_ns - op->length_ns; /* between its last byte and the next */
+    op->late_ns = later(head_ns - now_ns, gap_ns) - gap_ns;
     prs_timeline_add(net->timeline, head_ns, on_arrive, op);
 }
 
-/* It leaves its queue, which is open from open_ns on. */
-static void pass(struct prs_sim_op *op, uint64_t open_ns)
+static void on_send(void *context)
 {
+    struct prs_sim_op *op = context;
+    struct prs_sim_endpoint *endpoint = op->endpoint;
+    struct prs_sim_net *net = endpoint->net;
+    if (endpoint->is_closed) { /* its fabric may be gone */
+        prs_timeline_add(net->timeline, prs_sim_now(net), on_deliver, op);
+        return;
+    }
+    measure(op);
+    op->is_sent = op->is_received = false;
+    if (op->service_ns == 0) {
+        begin(op);
+        prs_sim_nic_sent(op, NULL);
+    } else if (prs_sim_line_add(endpoint->fabric->lines[PRS_SIM_SEND], op, op->service_ns)) {
+        begin(op);
+    }
+}
+
+void prs_sim_nic_sent(struct prs_sim_op *op, struct prs_sim_op *behind)
+{
+    uint64_t tail_ns = prs_sim_now(op->endpoint->net) + op->late_ns;
+    if (behind != NULL) {
+        begin(behind);
+    }
+    if (op->endpoint->net->model.ordered) {
+        struct prs_sim_peer *peer = &op->endpoint->peers[op->peer];
+        tail_ns = peer->tail_ns = later(tail_ns, peer->tail_ns);
+    }
+    op->tail_ns = tail_ns;
+    op->is_sent = true;
+    if (op->is_received) {
+        prs_timeline_add(op->endpoint->net->timeline, tail_ns, on_deliver, op);
+    }
+}
+
+/* It leaves its queue, behind what did so before. */
+static void pass(struct prs_sim_queue *queue, struct prs_sim_op *op)
+{
+    struct prs_sim_net *net = op->endpoint->net;
     struct prs_sim_peer *peer = &op->endpoint->peers[op->peer];
+    uint64_t start_ns = later(op->posted_ns, queue->open_ns);
     if (op->flags & PRS_OP_FENCE) {
-        open_ns = later(open_ns, later(op->posted_ns, peer->acked_ns)) +
-                  (uint64_t)op->endpoint->net->model.fence_ns;
+        start_ns = later(start_ns, peer->acked_ns) + (uint64_t)net->model.fence_ns;
+        queue->open_ns = start_ns;
     }
     peer->undelivered++;
-    send(op, later(open_ns, op->posted_ns));
+    prs_timeline_add(net->timeline, start_ns, on_send, op);
 }
 
 /* A fence flag waits for all before it on its connection, and what is behind it in its queue, also
@@ -108,7 +149,7 @@ void prs_sim_nic_take(struct prs_sim_op *op)
     } else if (must_wait(op)) {
         queue->held_first = queue->held_last = op;
     } else {
-        pass(op, 0);
+        pass(queue, op);
     }
 }
 
@@ -117,16 +158,12 @@ static void leave_connection(struct prs_sim_endpoint *endpoint, uint32_t number)
     struct prs_sim_queue *queue = queue_of(endpoint, number);
     struct prs_sim_peer *peer = &endpoint->peers[number];
     uint64_t known_ns = prs_sim_now(endpoint->net) + (uint64_t)endpoint->net->model.ack_ns;
-    uint64_t open_ns = 0;
     peer->acked_ns = later(peer->acked_ns, known_ns);
     peer->undelivered--;
     for (struct prs_sim_op *op = queue->held_first; op != NULL && !must_wait(op);
          op = queue->held_first) {
         queue->held_first = op->next;
-        if (op->flags & PRS_OP_FENCE) {
-            open_ns = later(open_ns, endpoint->peers[op->peer].acked_ns);
-        }
-        pass(op, open_ns);
+        pass(queue, op);
     }
 }
 
@@ -137,17 +174,29 @@ static void on_arrive(void *context)
     struct prs_sim_net *net = endpoint->net;
     struct prs_sim_endpoint *target =
         endpoint->is_closed ? NULL : prs_sim_net_endpoint(net, endpoint->peers[op->peer].target);
-    if (target == NULL) {
-        on_deliver(op);
+    const struct prs_sim_model *model = &net->model;
+    uint64_t takes_ns = later(prs_sim_bytes_ns(wire_bytes(op), model->receive_gbit_s),
+                              (uint64_t)model->receive_message_ns);
+    if (target == NULL || takes_ns == 0) {
+        prs_sim_nic_received(op);
+    } else {
+        (void)prs_sim_line_add(target->fabric->lines[PRS_SIM_RECEIVE], op, takes_ns);
+    }
+}
+
+void prs_sim_nic_received(struct prs_sim_op *op)
+{
+    struct prs_sim_net *net = op->endpoint->net;
+    op->is_received = true;
+    if (!op->is_sent) {
         return;
     }
-    const struct prs_sim_model *model = &net->model;
-    uint64_t take_ns = later(prs_sim_bytes_ns(wire_bytes(op), model->receive_gbit_s),
-                             (uint64_t)model->receive_message_ns);
-    uint64_t start_ns = later(prs_sim_now(net), target->fabric->receive_free_ns);
-    uint64_t end_ns = later(start_ns + take_ns, op->tail_ns);
-    target->fabric->receive_free_ns = end_ns;
-    prs_timeline_add(net->timeline, end_ns, on_deliver, op);
+    /* Granted order: another of its connection may be due now, on the timeline for its tail. */
+    if (op->tail_ns > prs_sim_now(net) || net->model.ordered) {
+        prs_timeline_add(net->timeline, op->tail_ns, on_deliver, op);
+    } else {
+        on_deliver(op);
+    }
 }
 
 static void hand_over_arrival(struct prs_sim_op *op, struct prs_sim_endpoint *target)

@@ -7,6 +7,7 @@
  *   model.[ch]     the parameters
  *   net.c          the network: what is connected to what, and the operations on their way
  *   nic.c          the stations of an operation: queue, line, receiver, way back
+ *   line.c         a direction of a NIC, which connections share
  *   copy.c         what it does to memory
  *   fabric.c       open, close, capabilities, regions, the ops table
  *   endpoint.c     endpoints, peers, remotes
@@ -16,7 +17,7 @@
  * prs_sim_fabric_open only, since they need a network to be on; each is one PE with one NIC.
  *
  * Not modelled: the answers of gets and fetching atomics cost latency and their own bytes, but
- * contend with nobody; messages pass a NIC one after the other, not interleaved by packets.
+ * contend with nobody; a receiver that is full slows nobody's sending down.
  */
 #ifndef PRS_FABRIC_SIM_SIM_H
 #define PRS_FABRIC_SIM_SIM_H

@@ -46,11 +46,11 @@ struct search {
     struct prs_progress progress;
 };
 
-/* "5,7": whether the row is of one of these figures; NULL: every row is. */
+/* "5,7": whether the row is of one of these figures; NULL: of any. */
 static bool is_fitted(const char *figures, const struct sim_published *row)
 {
-    if (figures == NULL) {
-        return true;
+    if (row->is_long || figures == NULL) {
+        return !row->is_long;
     }
     for (const char *at = figures; *at != '\0';) {
         size_t length = strcspn(at, ",");
@@ -134,19 +134,19 @@ static void report_figures(const struct search *search, const double *errors)
         const char *id = sim_published[i].id;
         size_t length = figure_length(id);
         double squares = 0;
-        uint32_t n = 0;
+        uint32_t n = 0, fitted = 0;
         for (; i < sim_published_count && strncmp(sim_published[i].id, id, length) == 0 &&
                figure_length(sim_published[i].id) == length;
              i++) {
             if (sim_published[i].platform == search->which) {
                 squares += errors[i] * errors[i];
                 n++;
+                fitted += is_fitted(search->job->fit_on, &sim_published[i]);
             }
         }
         if (n > 0) {
-            printf("%-10.*s root mean square error %3.0f%% over %2u numbers, %s\n", (int)length, id,
-                   100 * sqrt(squares / n), n,
-                   is_fitted(search->job->fit_on, &sim_published[i - 1]) ? "fitted" : "held out");
+            printf("%-10.*s root mean square error %3.0f%% over %2u numbers, %u fitted\n",
+                   (int)length, id, 100 * sqrt(squares / n), n, fitted);
         }
     }
 }
