@@ -77,10 +77,10 @@ static void write_whole(int fd, const void *data, size_t bytes)
 }
 
 /* errno says why not: ETIMEDOUT, or 0 if its writer ended. */
-static bool read_whole(int fd, void *data, size_t bytes)
+static bool read_whole(int fd, void *data, size_t bytes, uint32_t timeout_ms)
 {
     struct prs_clock clock = prs_clock_monotonic();
-    uint64_t until_ns = prs_clock_now_ns(&clock) + PROBE_MS * UINT64_C(1000000);
+    uint64_t until_ns = prs_clock_now_ns(&clock) + timeout_ms * UINT64_C(1000000);
     char *at = data;
     while (bytes > 0) {
         uint64_t now_ns = prs_clock_now_ns(&clock);
@@ -102,7 +102,8 @@ static bool read_whole(int fd, void *data, size_t bytes)
     return true;
 }
 
-enum perseus_status prs_probe_fabric(const struct perseus_attr *asked, struct prs_probe *out)
+enum perseus_status prs_probe_ask(prs_probe_fn ask, const struct perseus_attr *asked,
+                                  uint32_t timeout_ms, struct prs_probe *out)
 {
     struct prs_probe probe = {0};
     struct prs_log log = prs_tool_log();
@@ -115,7 +116,7 @@ enum perseus_status prs_probe_fabric(const struct perseus_attr *asked, struct pr
     if (pid == 0) {
         struct prs_log keep = {.fn = keep_first_error, .user = &probe, .pe = -1};
         close(pair[0]);
-        probe.status = ask_fabric(asked, &keep, &probe);
+        probe.status = ask(asked, &keep, &probe);
         write_whole(pair[1], &probe, sizeof probe);
         _exit(0);
     }
@@ -124,18 +125,22 @@ enum perseus_status prs_probe_fabric(const struct perseus_attr *asked, struct pr
         close(pair[0]);
         return prs_fail(&log, PERSEUS_IO, "fork: %s", strerror(errno));
     }
-    if (!read_whole(pair[0], &probe, sizeof probe)) {
+    if (!read_whole(pair[0], &probe, sizeof probe, timeout_ms)) {
         bool is_late = errno == ETIMEDOUT;
         kill(pid, SIGKILL);
         probe = (struct prs_probe){.status = is_late ? PERSEUS_TIMEOUT : PERSEUS_IO};
         snprintf(probe.error, sizeof probe.error,
-                 is_late ? "its library does not answer within "
-                           "%u s"
+                 is_late ? "its library does not answer within %u ms"
                          : "its library ends the process",
-                 PROBE_MS / 1000);
+                 timeout_ms);
     }
     close(pair[0]);
     waitpid(pid, NULL, 0);
     *out = probe;
     return PERSEUS_OK;
+}
+
+enum perseus_status prs_probe_fabric(const struct perseus_attr *asked, struct prs_probe *out)
+{
+    return prs_probe_ask(ask_fabric, asked, PROBE_MS, out);
 }

@@ -22,10 +22,15 @@ struct prs_probe {
     struct prs_probe_mode modes[PERSEUS_ORDERING_COUNT]; /* AUTO's is not used */
 };
 
-/* `asked`: its fabric, provider and heap's memory; zeroed: what the environment says, then the
- * default. The returned status is of the probing (a child
- * that could not be made), out->status of the fabric: IO where its library ended the child, TIMEOUT
- * where it held it up. */
+/* Asks in the child, and fills in what it heard; messages go to the log. */
+typedef enum perseus_status (*prs_probe_fn)(const struct perseus_attr *asked,
+                                            const struct prs_log *log, struct prs_probe *probe);
+/* The returned status is of the probing (a child that could not be made), out->status of what was
+ * asked: IO where it ended the child, TIMEOUT where the child did not answer in time. */
+enum perseus_status prs_probe_ask(prs_probe_fn ask, const struct perseus_attr *asked,
+                                  uint32_t timeout_ms, struct prs_probe *out);
+/* Asks a fabric. `asked`: its fabric, provider and heap's memory; zeroed: what the environment
+ * says, then the default. */
 enum perseus_status prs_probe_fabric(const struct perseus_attr *asked, struct prs_probe *out);
 
 /* Fills modes, auto_mode and auto_why from caps. */
