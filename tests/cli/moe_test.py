@@ -209,6 +209,13 @@ class MoeTest(ProgramTest):
         self.check(document)
         self.assertEqual(document["link"], "latency=200us,bandwidth=1G")
 
+    def test_queue_pairs(self):  # they are made in tests/rdma/program.sh
+        words = ("moe", *SMALL, "--nodes", 2, "--fabric", "verbs", "--qps", 9)
+        said = self.fails(1, *words).stderr
+        if "libibverbs cannot be loaded" in said or "no fabric" in said:
+            self.skipTest("no verbs here")
+        self.assertIn("PERSEUS_IB_QPS", said)
+
     def test_weights_from_a_file(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "model.safetensors")

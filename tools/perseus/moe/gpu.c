@@ -264,8 +264,9 @@ const char *prs_moe_gpu_mistake(const struct prs_moe_setup *setup)
          "--device cuda computes in bf16: no other --dtype or --wire"},
         {config->capacity_factor > 0, "--device cuda is dropless: no --capacity-factor"},
         {setup->fabric != NULL || setup->provider != NULL || setup->link != NULL ||
-             setup->ordering != PERSEUS_ORDERING_AUTO,
-         "--device cuda goes by loads and stores: no --fabric, --provider, --ordering or --link"},
+             setup->qps != NULL || setup->ordering != PERSEUS_ORDERING_AUTO,
+         "--device cuda goes by loads and stores: no --fabric, --provider, --ordering, --link or "
+         "--qps"},
         {setup->has_details, "--details tells of proxies; with --device cuda there are none"},
         {prs_moe_setup_pes(setup) > PRS_MOE_GPU_PES_MAX, "--device cuda has 64 PEs at most"},
         {prs_moe_setup_pes(setup) % setup->gpus != 0,

@@ -76,7 +76,7 @@ struct prs_moe_setup {
     uint64_t seed;
     uint32_t iterations; /* measured, in each turn */
     uint32_t repeat;     /* turns of each ordering mode */
-    const char *fabric, *provider, *link;
+    const char *fabric, *provider, *link, *qps;
     struct prs_output json, trace;
     enum perseus_ordering ordering; /* AUTO: the fabric's best */
     uint32_t timeout_ms;

@@ -330,7 +330,7 @@ static const char *check(const struct options *options)
     return NULL;
 }
 
-enum { N_INPUT_OPTIONS = 16, N_RUN_OPTIONS = 24, N_OPTIONS = N_INPUT_OPTIONS + N_RUN_OPTIONS };
+enum { N_INPUT_OPTIONS = 16, N_RUN_OPTIONS = 25, N_OPTIONS = N_INPUT_OPTIONS + N_RUN_OPTIONS };
 
 /* What is computed, on how many PEs. */
 static void fill_input_options(struct options *o, struct prs_option *out)
@@ -415,6 +415,8 @@ static void fill_run_options(struct options *o, struct prs_option *out)
         {"link", "MODEL",
          "delay every operation as a link would:\nlatency=5us,bandwidth=25G,jitter=1us",
          prs_parse_text, &setup->link},
+        {"qps", "N", "queue pairs to each peer (fabric verbs; 1 to 8)", prs_parse_text,
+         &setup->qps},
         {"no-verify", NULL, "do not compute the reference", prs_parse_on, &setup->skips_verify},
         {"details", NULL, "also what communication is made of: messages, CPU time, waits",
          prs_parse_on, &setup->has_details},
@@ -579,6 +581,9 @@ int prs_tool_moe(int argc, char **argv)
     }
     if (setup->link != NULL) {
         setenv(prs_env_row(PRS_ENV_LINK)->name, setup->link, 1);
+    }
+    if (setup->qps != NULL) {
+        setenv(prs_env_row(PRS_ENV_IB_QPS)->name, setup->qps, 1);
     }
     setup->config.timeout_ms = setup->timeout_ms;
     if (setup->routing == NULL) {
