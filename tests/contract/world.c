@@ -176,6 +176,7 @@ static enum perseus_status build_pe(struct world *world, uint32_t index, uint64_
         .pools = world->what->small_pools ? smallest : (struct prs_order_pools){0},
         .timeout_ns = world->what->loses ? DEADLINE_NS : 0,
         .immediate_signal = !world->what->no_immediate_signal,
+        .native_atomics = world->what->native_atomics,
         .complete = on_complete,
         .context = pe,
         .clock = clock};

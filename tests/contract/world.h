@@ -23,6 +23,7 @@ struct world_case {
     uint32_t lanes;                          /* 0: as many as are useful to the fabric */
     uint32_t piece_bytes;                    /* prs_orderer_config */
     bool no_immediate_signal;
+    bool native_atomics;  /* prs_orderer_config */
     bool small_pools;     /* everything that can run out has its minimum */
     bool loses;           /* an operation of one PE fails or is refused, and with it that pair */
     uint64_t latency_ns;  /* 0: a few hundred */
