@@ -184,6 +184,13 @@ enum perseus_status prs_operation_riding(struct prs_orderer *orderer, struct prs
 
 /* ---- pieces.c ---- */
 
+/* Whether a transfer is one operation, as most are. */
+static inline bool prs_pieces_is_one(const struct prs_orderer *orderer,
+                                     const struct prs_request *request)
+{
+    return orderer->pieces_max < 2 || request->bytes <= orderer->config.piece_bytes ||
+           request->inline_source != NULL;
+}
 /* How many operations a transfer becomes. */
 uint32_t prs_pieces_of(const struct prs_orderer *orderer, const struct prs_request *request);
 /* All of them or none: a chain through prs_pending.next. */

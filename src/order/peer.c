@@ -36,21 +36,16 @@ static enum perseus_status connect_peer(struct prs_orderer *orderer, struct prs_
     return status;
 }
 
-enum perseus_status prs_order_peer_get(struct prs_orderer *orderer, uint32_t rank,
-                                       struct prs_order_peer **out)
+/* Apart, so that every request but the first saves no registers for it. */
+static __attribute__((noinline)) enum perseus_status
+first_use(struct prs_orderer *orderer, uint32_t rank, struct prs_order_peer **out)
 {
     if (rank >= orderer->config.n_peers) {
         return prs_fail(orderer->config.log, PERSEUS_INVALID_ARGUMENT,
                         "PE %u does not exist: the job has PEs 0 to %u", rank,
                         orderer->config.n_peers - 1);
     }
-    /* Relaxed: only this thread stores. */
-    struct prs_order_peer *peer = atomic_load_explicit(&orderer->peers[rank], memory_order_relaxed);
-    if (peer != NULL) {
-        *out = peer;
-        return PERSEUS_OK;
-    }
-    peer = calloc(1, sizeof *peer);
+    struct prs_order_peer *peer = calloc(1, sizeof *peer);
     if (peer == NULL) {
         return prs_fail(orderer->config.log, PERSEUS_OUT_OF_MEMORY,
                         "no memory for the state of peer PE %u", rank);
@@ -67,6 +62,21 @@ enum perseus_status prs_order_peer_get(struct prs_orderer *orderer, uint32_t ran
         /* It stays failed: what follows must not get through where this did not. */
         prs_order_peer_fail(orderer, peer, status);
         return status;
+    }
+    *out = peer;
+    return PERSEUS_OK;
+}
+
+enum perseus_status prs_order_peer_get(struct prs_orderer *orderer, uint32_t rank,
+                                       struct prs_order_peer **out)
+{
+    /* Relaxed: only this thread stores. */
+    struct prs_order_peer *peer =
+        rank < orderer->config.n_peers
+            ? atomic_load_explicit(&orderer->peers[rank], memory_order_relaxed)
+            : NULL;
+    if (peer == NULL) {
+        return first_use(orderer, rank, out);
     }
     *out = peer;
     return PERSEUS_OK;

@@ -9,7 +9,7 @@
 /* In multiples of the least piece, which keeps boundaries aligned; no more than fit the pools. */
 static uint64_t piece_bytes(const struct prs_orderer *orderer, const struct prs_request *request)
 {
-    if (orderer->pieces_max < 2 || request->inline_source != NULL) {
+    if (prs_pieces_is_one(orderer, request)) {
         return request->bytes;
     }
     uint64_t least = orderer->config.piece_bytes;

@@ -258,14 +258,16 @@ static enum perseus_status submit_put_signal(struct prs_orderer *orderer,
 static enum perseus_status submit_transfer(struct prs_orderer *orderer, struct prs_order_peer *peer,
                                            const struct prs_request *request, uint32_t token)
 {
-    uint32_t pieces = prs_pieces_of(orderer, request);
-    if (pieces > 1 && peer->parked_count + pieces > orderer->config.parked_max) {
-        return PERSEUS_AGAIN;
-    }
     struct prs_pending *first;
-    enum perseus_status status = prs_pieces_take(orderer, peer, request, token, &first);
-    if (status == PERSEUS_OK) {
-        status = place_pieces(orderer, peer, first);
+    enum perseus_status status;
+    if (prs_pieces_is_one(orderer, request)) {
+        status = prs_operation_transfer(orderer, peer, request, token, &first);
+        status = status == PERSEUS_OK ? place_or_give_back(orderer, peer, first, true) : status;
+    } else if (peer->parked_count + prs_pieces_of(orderer, request) > orderer->config.parked_max) {
+        status = PERSEUS_AGAIN;
+    } else {
+        status = prs_pieces_take(orderer, peer, request, token, &first);
+        status = status == PERSEUS_OK ? place_pieces(orderer, peer, first) : status;
     }
     if (status == PERSEUS_OK) {
         count_transfer(peer, request);
@@ -344,15 +346,19 @@ static enum perseus_status submit_vector(struct prs_orderer *orderer, struct prs
 static enum perseus_status dispatch(struct prs_orderer *orderer, struct prs_order_peer *peer,
                                     const struct prs_request *request, uint32_t token)
 {
-    struct prs_word word = signal_of(request);
+    struct prs_word word;
     switch ((enum prs_request_kind)request->kind) {
     case PRS_REQUEST_PUT:
     case PRS_REQUEST_GET:
         return submit_transfer(orderer, peer, request, token);
     case PRS_REQUEST_PUT_SIGNAL:
-        return request->bytes == 0 ? submit_word(orderer, peer, &word, true, token)
-                                   : submit_put_signal(orderer, peer, request, token);
+        if (request->bytes > 0) {
+            return submit_put_signal(orderer, peer, request, token);
+        }
+        word = signal_of(request);
+        return submit_word(orderer, peer, &word, true, token);
     case PRS_REQUEST_SIGNAL:
+        word = signal_of(request);
         return submit_word(orderer, peer, &word, true, token);
     case PRS_REQUEST_SIGNAL_VECTOR:
         return submit_vector(orderer, peer, request, token);
