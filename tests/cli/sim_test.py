@@ -217,7 +217,7 @@ class FitTest(ProgramTest):
     def fit(self, preset, *words):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "found.cfg")
-            document, done = self.json_of("sim", "--fit", "--scenario", preset, "--write", path, *words)
+            document, done = self.json_of("sim", "--fit", "--scenario", preset, "--write", path, *words, timeout=3000)
             with open(path, encoding="utf-8") as file:
                 return file.read(), document["rows"], done.stdout
 

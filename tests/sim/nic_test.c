@@ -304,6 +304,23 @@ static void test_fences(void **state)
     close_cluster(cluster);
 }
 
+/* A flag that waits for all of its queue, not its connection only. */
+static void test_queue_fence(void **state)
+{
+    (void)state;
+    struct prs_sim_model model = plain();
+    model.fence_queue = true;
+    model.queues = 2; /* peers 1 and 3 share one */
+    struct cluster *cluster = open_cluster(&model);
+    put(cluster, 0, 1, 10000); /* delivered at 2001, behind the word to 2, known at 3001 */
+    set(cluster, 0, 3, 0, true);
+    set(cluster, 0, 2, 0, true); /* nothing went before it in its queue */
+    run(cluster);
+    assert_int_equal(cluster->pe[3].written_ns[0], 4002);
+    assert_int_equal(cluster->pe[2].written_ns[0], 1002);
+    close_cluster(cluster);
+}
+
 /* With a queue for every peer, a fence to one holds no other. */
 static void test_queues(void **state)
 {
@@ -388,7 +405,8 @@ int main(void)
         cmocka_unit_test(test_payload_read), cmocka_unit_test(test_incast),
         cmocka_unit_test(test_fences),       cmocka_unit_test(test_queues),
         cmocka_unit_test(test_completion),   cmocka_unit_test(test_backed),
-        cmocka_unit_test(test_shared_line),  cmocka_unit_test(test_closing),
+        cmocka_unit_test(test_queue_fence),  cmocka_unit_test(test_shared_line),
+        cmocka_unit_test(test_closing),
     };
     return cmocka_run_group_tests_name("virtual NIC", tests, NULL, NULL);
 }

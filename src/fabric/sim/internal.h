@@ -107,16 +107,22 @@ struct prs_sim_fabric {
     struct prs_sim_line *lines[PRS_SIM_SIDES];
 };
 
+/* What a fence flag waits for. */
+struct prs_sim_ahead {
+    uint32_t undelivered; /* out of the queue */
+    uint64_t acked_ns;    /* when the NIC will know that all delivered are */
+};
+
 /* A command queue: a fence flag that waits, and all behind it. */
 struct prs_sim_queue {
     struct prs_sim_op *held_first, *held_last;
+    struct prs_sim_ahead ahead;
     uint64_t open_ns; /* when the last fence flag was through */
 };
 
 struct prs_sim_peer {
-    uint32_t target;                            /* endpoint number */
-    uint32_t undelivered;                       /* of this connection, out of the queue */
-    uint64_t acked_ns;                          /* when the NIC will know that all delivered are */
+    uint32_t target; /* endpoint number */
+    struct prs_sim_ahead ahead;
     struct prs_sim_share shares[PRS_SIM_SIDES]; /* of this NIC's line and of the target's */
     bool is_lost;
     uint64_t head_ns, tail_ns;  /* of the last message on its way there: granted order */

@@ -42,6 +42,7 @@ static const struct prs_sim_field fields[] = {
     NUMBER(tail_exponent, 0, 4, "how that grows with destinations"),
     FLAG(ordered, "granted: write-after-write order on a connection"),
     FLAG(fence, "granted: a fence flag waits for its connection and holds its queue"),
+    FLAG(fence_queue, "a fence flag waits for all of its queue, not its connection only"),
     FLAG(atomics, "granted: native atomics, not coherent with the CPU"),
     NUMBER(immediate_bits, 0, 64, "granted: bits of immediate data"),
 };

@@ -41,6 +41,7 @@ struct prs_sim_model {
     /* what is granted */
     bool ordered;          /* write-after-write on a connection */
     bool fence;            /* a fence flag: waits for its connection, and holds its queue */
+    bool fence_queue;      /* it waits for all of its queue, whichever connection that is of */
     bool atomics;          /* native, not coherent with the CPU */
     double immediate_bits; /* 0, or 4 to 64 */
 };

@@ -118,25 +118,33 @@ void prs_sim_nic_sent(struct prs_sim_op *op, struct prs_sim_op *behind)
     }
 }
 
+/* What a fence flag of this connection waits for. */
+static const struct prs_sim_ahead *ahead_of(struct prs_sim_endpoint *endpoint, uint32_t peer)
+{
+    return endpoint->net->model.fence_queue ? &queue_of(endpoint, peer)->ahead
+                                            : &endpoint->peers[peer].ahead;
+}
+
 /* It leaves its queue, behind what did so before. */
 static void pass(struct prs_sim_queue *queue, struct prs_sim_op *op)
 {
     struct prs_sim_net *net = op->endpoint->net;
-    struct prs_sim_peer *peer = &op->endpoint->peers[op->peer];
     uint64_t start_ns = later(op->posted_ns, queue->open_ns);
     if (op->flags & PRS_OP_FENCE) {
-        start_ns = later(start_ns, peer->acked_ns) + (uint64_t)net->model.fence_ns;
+        start_ns = later(start_ns, ahead_of(op->endpoint, op->peer)->acked_ns) +
+                   (uint64_t)net->model.fence_ns;
         queue->open_ns = start_ns;
     }
-    peer->undelivered++;
+    queue->ahead.undelivered++;
+    op->endpoint->peers[op->peer].ahead.undelivered++;
     prs_timeline_add(net->timeline, start_ns, on_send, op);
 }
 
-/* A fence flag waits for all before it on its connection, and what is behind it in its queue, also
- * for other peers, waits with it. */
+/* A fence flag waits for all before it on its connection, or in its queue, and what is behind it in
+ * its queue, also for other peers, waits with it. */
 static bool must_wait(const struct prs_sim_op *op)
 {
-    return (op->flags & PRS_OP_FENCE) != 0 && op->endpoint->peers[op->peer].undelivered > 0;
+    return (op->flags & PRS_OP_FENCE) != 0 && ahead_of(op->endpoint, op->peer)->undelivered > 0;
 }
 
 void prs_sim_nic_take(struct prs_sim_op *op)
@@ -153,13 +161,18 @@ void prs_sim_nic_take(struct prs_sim_op *op)
     }
 }
 
+static void is_delivered(struct prs_sim_ahead *ahead, uint64_t known_ns)
+{
+    ahead->undelivered--;
+    ahead->acked_ns = later(ahead->acked_ns, known_ns);
+}
+
 static void leave_connection(struct prs_sim_endpoint *endpoint, uint32_t number)
 {
     struct prs_sim_queue *queue = queue_of(endpoint, number);
-    struct prs_sim_peer *peer = &endpoint->peers[number];
     uint64_t known_ns = prs_sim_now(endpoint->net) + (uint64_t)endpoint->net->model.ack_ns;
-    peer->acked_ns = later(peer->acked_ns, known_ns);
-    peer->undelivered--;
+    is_delivered(&queue->ahead, known_ns);
+    is_delivered(&endpoint->peers[number].ahead, known_ns);
     for (struct prs_sim_op *op = queue->held_first; op != NULL && !must_wait(op);
          op = queue->held_first) {
         queue->held_first = op->next;
