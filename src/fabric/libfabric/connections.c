@@ -33,7 +33,7 @@ static void widen(struct prs_lf_endpoint *endpoint, const struct prs_lf_peer *pe
 static void lift_pacing(struct prs_lf_endpoint *endpoint, const struct prs_lf_peer *peer)
 {
     bool is_here = peer->process >= 0; /* on this host */
-    if (!is_here || !endpoint->base.fabric->caps.wakes) {
+    if (!is_here || !endpoint->base.fabric->caps.wakes || endpoint->bell.page != NULL) {
         return;
     }
     int lifted = prs_lf_pacing_lift(prs_lf_wait_fd(&endpoint->base));

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +53,7 @@ static int endpoint_make(struct prs_lf_endpoint *endpoint, struct prs_lf_fabric 
     struct fi_cq_attr cq = {
         .size = fabric->base.caps.inflight_max + info->rx_attr->size,
         .format = FI_CQ_FORMAT_DATA,
-        .wait_obj = fabric->base.caps.wakes ? FI_WAIT_FD : FI_WAIT_NONE,
+        .wait_obj = fabric->base.caps.wakes && !fabric->rings ? FI_WAIT_FD : FI_WAIT_NONE,
     };
     int error = fi_endpoint(fabric->domain, info, &endpoint->ep, NULL);
     error = error == 0 ? fi_av_open(fabric->domain, &av, &endpoint->av, NULL) : error;
@@ -85,6 +86,18 @@ static enum perseus_status endpoint_check_bind(struct prs_lf_endpoint *endpoint)
     return PERSEUS_OK;
 }
 
+static enum perseus_status endpoint_open_bell(struct prs_lf_endpoint *endpoint)
+{
+    const struct prs_lf_fabric *fabric = prs_lf_fabric_of(endpoint->base.fabric);
+    if (!fabric->rings || prs_lf_bell_open(&endpoint->bell)) {
+        return PERSEUS_OK;
+    }
+    return prs_fail(fabric->log, PERSEUS_LIMIT,
+                    "no page or pipe for peers to wake an endpoint of %s by: %s; allow more "
+                    "descriptors (ulimit -n)",
+                    fabric->base.caps.provider, strerror(errno));
+}
+
 static enum perseus_status too_large(const struct prs_lf_fabric *fabric)
 {
     return prs_fail(fabric->log, PERSEUS_LIMIT,
@@ -113,6 +126,7 @@ enum perseus_status prs_lf_endpoint_open(struct prs_fabric *base, struct prs_end
     enum perseus_status status = error == 0  ? endpoint_check_bind(endpoint)
                                  : met_limit ? too_large(fabric)
                                              : endpoint_fail(endpoint, "open an endpoint", error);
+    status = status == PERSEUS_OK ? endpoint_open_bell(endpoint) : status;
     if (status == PERSEUS_OK && (fabric->traits & PRS_LF_REFUSES_EMPTY)) {
         status = prs_lf_memory_register(fabric, endpoint, &endpoint->sink_word,
                                         sizeof endpoint->sink_word, FI_REMOTE_WRITE,
@@ -166,6 +180,7 @@ void prs_lf_endpoint_close(struct prs_endpoint *base)
     }
     prs_lf_pool_finish(&endpoint->pool);
     prs_lf_peers_finish(endpoint);
+    prs_lf_bell_close(&endpoint->bell);
     free(endpoint);
 }
 

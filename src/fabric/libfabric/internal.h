@@ -16,6 +16,7 @@
 #include <rdma/fi_endpoint.h>
 
 #include "fabric/fabric.h"
+#include "fabric/libfabric/bell.h"
 #include "fabric/libfabric/context.h"
 
 #define PRS_LF_SHM_NAME_MAX 96
@@ -32,6 +33,7 @@ struct prs_lf_fabric {
     struct fid_fabric *fabric;
     struct fid_domain *domain;
     uint32_t traits;      /* traits.h */
+    bool rings;           /* the provider wakes nobody: endpoints have bells (bell.h) */
     char bind[64];        /* address every IP endpoint must sit on, "" when the provider has none */
     pthread_mutex_t lock; /* regions, first: registering may happen on any thread */
     struct prs_lf_region *regions;
@@ -77,10 +79,12 @@ struct prs_lf_peer {
     int process;             /* process.h; -1: on another host, or ourselves */
     bool contacted;          /* it has taken an operation: there is a connection */
     bool lost;
-    bool ended;    /* its process has; since `since_ns` */
-    bool refusing; /* nothing but AGAIN, with nothing in flight; since `since_ns` */
+    bool ended;     /* its process has; since `since_ns` */
+    bool owed_ring; /* something went to it since the last poll */
+    bool refusing;  /* nothing but AGAIN, with nothing in flight; since `since_ns` */
     uint64_t since_ns;
     char shm_name[PRS_LF_SHM_NAME_MAX]; /* "": has no file */
+    struct prs_lf_rope rope;
 };
 
 struct prs_lf_endpoint {
@@ -97,6 +101,10 @@ struct prs_lf_endpoint {
     uint32_t gather_max;         /* operations of a message, 0: they are not gathered */
     uint32_t gather_first;       /* peer with a message in the making, or PRS_LF_NO_PEER */
     struct prs_lf_context *settled_first, *settled_last; /* outcomes poll has yet to report */
+    struct prs_lf_bell bell;                             /* where the provider wakes nobody */
+    bool owes_rings;                                     /* to a peer */
+    bool must_look;   /* a peer cannot be rung, and so perhaps cannot ring */
+    bool was_refused; /* a post, since the last sleep: room for it makes no sound */
     uint32_t polls;
     uint32_t watch_next;
     char shm_name[PRS_LF_SHM_NAME_MAX];
@@ -178,6 +186,8 @@ const char *prs_lf_op_name(uint8_t kind);
 void prs_lf_wake_find(struct prs_lf_fabric *fabric);
 int prs_lf_wait_fd(struct prs_endpoint *endpoint);
 enum perseus_status prs_lf_arm(struct prs_endpoint *endpoint, uint64_t *out_limit_ns);
+/* Rings for those that sleep and were sent something, or have something under way from here. */
+void prs_lf_ring_peers(struct prs_lf_endpoint *endpoint);
 
 /* connections.c */
 /* The endpoint takes connections from now on. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "fabric/libfabric/status.h"
 #include "fabric/libfabric/provider/traits.h"
 
-#define PRS_LF_ADDRESS_MAGIC 0x31414c50u /* "PLA1" */
+#define PRS_LF_ADDRESS_MAGIC 0x32414c50u /* "PLA2" */
 
 /* How long a provider has, after a peer's process has ended, to return what it holds: connections
  * return it within a moment and may still be writing into the buffer of a get until then. */
@@ -34,7 +35,8 @@ struct prs_lf_address_blob {
     int32_t pid;
     uint32_t address_bytes;
     struct prs_lf_sink sink;
-    unsigned char address[PRS_ADDRESS_MAX - 40];
+    struct prs_lf_bell_address bell;
+    unsigned char address[PRS_ADDRESS_MAX - 64];
 };
 _Static_assert(sizeof(struct prs_lf_address_blob) == PRS_ADDRESS_MAX,
                "an endpoint's address has no padding");
@@ -56,6 +58,7 @@ enum perseus_status prs_lf_address_pack(const struct prs_lf_endpoint *endpoint, 
         blob.sink.address = is_virtual ? (uint64_t)(uintptr_t)&endpoint->sink_word : 0;
         blob.sink.key = fi_mr_key(endpoint->sink_mr);
     }
+    prs_lf_bell_address(&endpoint->bell, &blob.bell);
     size_t address_bytes = sizeof blob.address;
     int error = fi_getname(&endpoint->ep->fid, blob.address, &address_bytes);
     if (error != 0) {
@@ -111,6 +114,21 @@ static enum perseus_status peers_reserve(struct prs_lf_endpoint *endpoint)
     return PERSEUS_OK;
 }
 
+/* Without it everybody looks by itself. */
+static void peer_find_bell(struct prs_lf_endpoint *endpoint, const struct prs_lf_address_blob *blob,
+                           struct prs_lf_peer *peer)
+{
+    if (endpoint->bell.page == NULL ||
+        prs_lf_rope_open(&peer->rope, &endpoint->bell, blob->pid, &blob->bell)) {
+        return;
+    }
+    endpoint->must_look = true;
+    prs_log(prs_lf_log(endpoint), PERSEUS_LOG_WARN,
+            "the bell of peer %u (process %d) cannot be rung from here: %s; what is sent to it may "
+            "wait for 10 ms, and this PE looks for messages all the time",
+            endpoint->peer_count, blob->pid, strerror(errno));
+}
+
 static enum perseus_status peer_find_process(const struct prs_lf_endpoint *endpoint,
                                              const struct prs_lf_address_blob *blob,
                                              struct prs_lf_peer *peer)
@@ -163,6 +181,7 @@ enum perseus_status prs_lf_connect(struct prs_endpoint *base, const void *addres
                         endpoint->peer_count,
                         inserted < 0 ? prs_lf_error_text(inserted) : "not valid here");
     }
+    peer_find_bell(endpoint, &blob, &peer);
     endpoint->peers[endpoint->peer_count] = peer;
     *out_peer = endpoint->peer_count++;
     return PERSEUS_OK;
@@ -174,6 +193,7 @@ void prs_lf_peers_finish(struct prs_lf_endpoint *endpoint)
         if (endpoint->peers[i].process >= 0) {
             close(endpoint->peers[i].process);
         }
+        prs_lf_rope_close(&endpoint->peers[i].rope);
     }
     free(endpoint->peers);
 }

@@ -61,6 +61,7 @@ static bool is_told(struct prs_lf_endpoint *endpoint, struct prs_lf_context *con
         return false;
     }
     endpoint->peers[context->op.peer].in_flight--;
+    endpoint->peers[context->op.peer].owed_ring = endpoint->owes_rings = true;
     return status != PERSEUS_OK || !(context->op.flags & PRS_OP_UNTRACKED);
 }
 
@@ -159,6 +160,7 @@ enum perseus_status prs_lf_poll(struct prs_endpoint *base, struct prs_event *eve
     if (++endpoint->polls % PRS_LF_POLLS_PER_WATCH == 0) {
         prs_lf_peers_watch(endpoint);
     }
+    prs_lf_bell_rise(&endpoint->bell);
     prs_lf_flush(base); /* AGAIN: the next poll tries again */
     uint32_t count = report_settled(endpoint, events, n);
     uint32_t left = n - count; /* entries to read, so that untracked ones cannot keep us here */
@@ -187,6 +189,7 @@ enum perseus_status prs_lf_poll(struct prs_endpoint *base, struct prs_event *eve
             break; /* reading again would make progress again: the next poll does */
         }
     }
+    prs_lf_ring_peers(endpoint);
     count += report_settled(endpoint, events + count, n - count); /* what was joined */
     *out_n = count;
     return PERSEUS_OK;

@@ -215,6 +215,7 @@ enum perseus_status prs_lf_submit(struct prs_lf_endpoint *endpoint, struct prs_l
                         ? submit_atomic(endpoint, context, flags)
                         : submit_rma(endpoint, context, flags);
     if (error == -FI_EAGAIN) {
+        endpoint->was_refused = true;
         return prs_lf_peer_refused(endpoint, op->peer);
     }
     if (error != 0) {
@@ -225,6 +226,7 @@ enum perseus_status prs_lf_submit(struct prs_lf_endpoint *endpoint, struct prs_l
         peer->in_flight++;
     }
     peer->refusing = false;
+    peer->owed_ring = endpoint->owes_rings = true;
     if (!peer->contacted) {
         prs_lf_contacted(endpoint, peer);
     }
