@@ -108,15 +108,15 @@ static enum perseus_status sleep_until_woken(struct prs_proxy_thread *thread, ui
         const struct timespec limit = {.tv_sec = (time_t)(limit_ns / 1000000000u),
                                        .tv_nsec = (long)(limit_ns % 1000000000u)};
         ppoll(watched, 2, &limit, NULL); /* one of -1 is not watched */
+        if (watched[0].revents & POLLIN) {
+            eventfd_t rings;
+            eventfd_read(thread->door, &rings);
+        }
     } else {
         sched_yield(); /* a GPU's descriptors come without a wake-up */
     }
-    /* Still set: nobody rang. */
-    if (!atomic_exchange_explicit(&thread->sleeping, false, memory_order_relaxed)) {
-        eventfd_t rings;
-        eventfd_read(thread->door,
-                     &rings); /* one still on its way ends the next sleep, for nothing */
-    }
+    /* A ring still on its way ends the next sleep, for nothing. */
+    atomic_store_explicit(&thread->sleeping, false, memory_order_relaxed);
     return PERSEUS_OK;
 }
 

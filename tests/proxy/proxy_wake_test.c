@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -193,6 +194,42 @@ static void who_waits_for_silent_bytes_looks(void **state)
     rig_destroy(rig);
 }
 
+/* The door is the only eventfd that the thread has made; -1: it was not found. */
+static int find_door(const struct rig *rig)
+{
+    for (int fd = 0; fd < 256; fd++) {
+        char path[64], target[64];
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        ssize_t length = readlink(path, target, sizeof target - 1);
+        target[length > 0 ? length : 0] = '\0';
+        if (fd != rig->orderer->wait_fd && strcmp(target, "anon_inode:[eventfd]") == 0) {
+            return fd;
+        }
+    }
+    return -1;
+}
+
+/* A producer that has seen the thread asleep may ring when it is awake again, woken by the fabric.
+ */
+static void a_late_ring_ends_one_sleep(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create(2, 0);
+    struct prs_proxy_thread *thread;
+    rig->orderer->wait_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    assert_int_equal(prs_proxy_thread_start(rig->proxy, &sleepy, &rig->log, &thread), PERSEUS_OK);
+    usleep(100000); /* it sleeps */
+    unsigned progresses = atomic_load(&rig->orderer->progresses);
+    assert_int_equal(eventfd_write(find_door(rig), 1), 0);
+    usleep(100000);
+    unsigned looks = atomic_load(&rig->orderer->progresses) - progresses;
+    assert_true(looks > 0);
+    assert_true(looks < 10);
+    prs_proxy_thread_stop(thread);
+    close(rig->orderer->wait_fd);
+    rig_destroy(rig);
+}
+
 /* ---- schedules ---- */
 
 /* What comes while the thread is on its way to sleep: it runs there, as another CPU would. */
@@ -295,6 +332,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_wake_up_is_lost),
         cmocka_unit_test(who_waits_for_silent_bytes_looks),
+        cmocka_unit_test(a_late_ring_ends_one_sleep),
         cmocka_unit_test(what_comes_on_the_way_to_sleep_is_seen),
         cmocka_unit_test(a_proxy_blind_to_producers_stands_still),
         cmocka_unit_test(a_fabric_that_arms_too_late_stands_still),
