@@ -21,6 +21,7 @@ struct sim_cluster_config {
     uint64_t seed;
     enum perseus_ordering ordering;
     bool stock;
+    uint32_t piece_bytes;
     const struct prs_mode *mode;
     uint64_t words_bytes, heap_bytes;
     uint32_t ring_slots;

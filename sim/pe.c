@@ -7,7 +7,8 @@
 
 #include "order/engine.h"
 
-#define TICKETS 64
+#define TICKETS   64
+#define NO_PIECES (1u << 31) /* bytes: a stock library's puts are not cut */
 
 /* Descriptors of CTAs that wait for room in the ring, oldest first. */
 struct waiting {
@@ -266,6 +267,8 @@ static enum perseus_status build_orderer(struct sim_pe *pe)
                                          .ordering = config->ordering,
                                          .self = config->rank,
                                          .n_peers = config->n_pes,
+                                         .piece_bytes =
+                                             config->stock ? NO_PIECES : config->piece_bytes,
                                          .immediate_signal = true,
                                          .complete = complete,
                                          .apply = apply,

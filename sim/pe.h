@@ -31,6 +31,7 @@ struct sim_pe_config {
     struct sim_pe *beside;
     enum perseus_ordering ordering;
     bool stock;
+    uint32_t piece_bytes; /* the least of a put that goes over lanes; 0: the engine's choice */
     const struct prs_mode *mode; /* NULL: the ordering's own; else one with a defect (--check) */
     /* The symmetric heap: its first words_bytes are memory, the rest has addresses only. */
     uint64_t words_bytes, heap_bytes;

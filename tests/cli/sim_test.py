@@ -84,9 +84,9 @@ class SimTest(ProgramTest):
             self.assertNotEqual(texts[0], texts[2])
 
     def test_sweeps(self):
-        for sweep in ("nodes=2,3", "tokens=64,300", "group=1,7,96", "skew=0,1.2", "qps=0,1,4", "bulk=0,1", "vector=0,1",
-                      "in-turn=0,1", "pes-per-node=2,8", "gpu.tflop_s=50,200", "experts=64,256", "top-k=1,8",
-                      "job-pes=4,8", "decoupled=0,1", "answers-decoupled=0,1", "ordering=drain,deferred,nic-fence",
+        for sweep in ("nodes=2,3", "tokens=64,300", "group=1,7,96", "skew=0,1.2", "qps=1,2,4", "fabric.queues=0,1,4",
+                      "bulk=0,1", "vector=0,1", "in-turn=0,1", "pes-per-node=2,8", "gpu.tflop_s=50,200",
+                      "experts=64,256", "top-k=1,8", "job-pes=4,8", "decoupled=0,1", "answers-decoupled=0,1", "ordering=drain,deferred,nic-fence",
                       "model=qwen3-30b,gpt-oss-120b", "channels=1,2,4"):
             with self.subTest(sweep=sweep):
                 name, values = sweep.split("=")
@@ -97,7 +97,8 @@ class SimTest(ProgramTest):
                     self.assertGreaterEqual(row["total_ms"], row["bytes_floor_ms"])
         self.assertIn("it sweeps model experts", self.fails(1, *QWEN3, "--sweep", "wheels=4").stderr)
         self.assertIn("it sweeps model experts", self.fails(1, *QWEN3, "--sweep", "skew").stderr)
-        for wrong in ("nodes=0", "tokens=1.5", "vector=2", "ordering=best", "model=none", "skew=-1", "qps=x", "top-k=,"):
+        for wrong in ("nodes=0", "tokens=1.5", "vector=2", "ordering=best", "model=none", "skew=-1", "qps=x", "qps=0",
+                      "top-k=,"):
             self.assertIn("stops at", self.fails(1, *QWEN3, "--sweep", wrong).stderr, wrong)
 
     def test_what_is_swept_is_an_option(self):
@@ -110,6 +111,16 @@ class SimTest(ProgramTest):
                 swept = self.json_of(*base, "--sweep", f"{name}={value}")[0]["rows"][0]
                 self.assertEqual(given["total_ms"], swept["total_ms"])
         self.assertIn("--skew 9 is not", self.fails(2, *base, "--skew", "9").stderr)
+
+    def test_queue_pairs(self):
+        """Fence flags hold a queue pair, so several hold less; those of the preset are the engine's lanes."""
+        words = (*QWEN3, "--nodes", "4", "--scenario", "cx7-h100-ibrc-4qp", "--ordering", "nic-fence", "--sweep")
+        four = self.json_of(*words, "skew=0")[0]["rows"][0]
+        rows = by_run(self.json_of(*words, "qps=1,2,4")[0])
+        self.assertEqual(rows["qps=4"]["total_ms"], four["total_ms"])
+        self.assertGreater(rows["qps=1"]["total_ms"], rows["qps=2"]["total_ms"])
+        self.assertGreater(rows["qps=2"]["total_ms"], rows["qps=4"]["total_ms"])
+        self.assertIn("stops at", self.fails(1, *words, "qps=17").stderr)
 
     def test_check(self):
         self.assertIn("20 schedules", self.ok("sim", "--check", "--schedules", "20").stdout)

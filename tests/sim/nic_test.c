@@ -347,6 +347,54 @@ static void test_queues(void **state)
     close_cluster(cluster);
 }
 
+static void post_on(struct cluster *cluster, uint32_t to, uint32_t word, uint64_t bytes,
+                    uint8_t lane, bool fence)
+{
+    bool is_put = bytes > 0;
+    const struct prs_op op = {.kind = is_put ? PRS_OP_PUT : PRS_OP_SIGNAL_SET,
+                              .flags = fence ? PRS_OP_FENCE : 0,
+                              .lane = lane,
+                              .peer = to,
+                              .local = is_put ? cluster->pe[0].region : NULL,
+                              .local_offset = is_put ? BYTES / 2 : 0,
+                              .remote = cluster->pe[0].remote[to],
+                              .remote_offset = is_put ? BYTES / 2 : word * 8,
+                              .bytes = bytes,
+                              .value = 1};
+    post(cluster, 0, &op);
+}
+
+/* A lane's fence waits for its own lane, and holds no other; its order is its own, too. */
+static void test_lanes(void **state)
+{
+    (void)state;
+    struct prs_sim_model model = plain();
+    model.queues = 0;
+    model.lanes = 2;
+    struct cluster *cluster = open_cluster(&model);
+    assert_int_equal(cluster->pe[0].fabric->caps.lanes_max, 2);
+    assert_int_equal(cluster->pe[0].fabric->caps.fence_scope, PRS_FENCE_LANE);
+    post_on(cluster, 1, 0, 10000, 0, false);
+    post_on(cluster, 1, 0, 0, 0, true);  /* behind the put: as with one lane */
+    post_on(cluster, 1, 1, 0, 1, true);  /* nothing before it on its lane */
+    post_on(cluster, 1, 2, 0, 0, false); /* held by the first fence */
+    post_on(cluster, 1, 3, 0, 1, false); /* not held */
+    run(cluster);
+    assert_int_equal(cluster->pe[1].written_ns[0], 4003); /* the put shared its line */
+    assert_int_equal(cluster->pe[1].written_ns[1], 1002);
+    assert_int_equal(cluster->pe[1].written_ns[2], 4004);
+    assert_int_equal(cluster->pe[1].written_ns[3], 1004);
+    close_cluster(cluster);
+    model.queues = 1; /* a command queue for all: what is behind a fence waits on any lane */
+    cluster = open_cluster(&model);
+    post_on(cluster, 1, 0, 10000, 0, false);
+    post_on(cluster, 1, 0, 0, 0, true);
+    post_on(cluster, 1, 1, 0, 1, false);
+    run(cluster);
+    assert_int_equal(cluster->pe[1].written_ns[1], 4002);
+    close_cluster(cluster);
+}
+
 static void count_ready(void *context)
 {
     ++*(uint32_t *)context;
@@ -404,9 +452,9 @@ int main(void)
         cmocka_unit_test(test_latency),      cmocka_unit_test(test_line),
         cmocka_unit_test(test_payload_read), cmocka_unit_test(test_incast),
         cmocka_unit_test(test_fences),       cmocka_unit_test(test_queues),
-        cmocka_unit_test(test_completion),   cmocka_unit_test(test_backed),
-        cmocka_unit_test(test_queue_fence),  cmocka_unit_test(test_shared_line),
-        cmocka_unit_test(test_closing),
+        cmocka_unit_test(test_lanes),        cmocka_unit_test(test_completion),
+        cmocka_unit_test(test_backed),       cmocka_unit_test(test_queue_fence),
+        cmocka_unit_test(test_shared_line),  cmocka_unit_test(test_closing),
     };
     return cmocka_run_group_tests_name("virtual NIC", tests, NULL, NULL);
 }

@@ -34,10 +34,11 @@ static const struct prs_sim_model models[] = {
      .tail_exponent = 1,
      .fence = true,
      .immediate_bits = 64},
-    /* connections in order, some queue pairs for all peers */
+    /* several connections to a peer, each in order, and some queues for all of them */
     {.post_ns = 100,
      .message_ns = 10,
      .line_gbit_s = 400,
+     .lanes = 3,
      .queues = 2,
      .inflight = 128,
      .hops = 2,
@@ -52,6 +53,7 @@ static const struct prs_sim_model models[] = {
     {.line_gbit_s = 100, .inflight = 256, .hop_ns = 2000, .hops = 1, .jitter_ns = 9000},
     /* a fence flag for every peer apart */
     {.line_gbit_s = 100,
+     .lanes = 1,
      .inflight = 256,
      .hop_ns = 500,
      .hops = 1,

@@ -22,6 +22,7 @@ enum perseus_status prs_sim_endpoint_open(struct prs_fabric *fabric, struct prs_
     self->net = owner->net;
     self->queues = queues;
     self->n_queues = n_queues;
+    self->n_lanes = prs_sim_lanes(&owner->net->model);
     if (owner->first == PRS_SIM_NONE) {
         owner->first = self->number;
     }
@@ -33,6 +34,7 @@ void prs_sim_endpoint_free(struct prs_sim_endpoint *endpoint)
 {
     endpoint->net->endpoints[endpoint->number] = NULL;
     free(endpoint->peers);
+    free(endpoint->lanes);
     free(endpoint->places);
     free(endpoint->queues);
     free(endpoint);
@@ -149,6 +151,11 @@ static enum perseus_status reserve_peer(struct prs_sim_endpoint *self)
         return PERSEUS_OUT_OF_MEMORY;
     }
     self->peers = peers;
+    struct prs_sim_lane *lanes = realloc(self->lanes, (size_t)room * self->n_lanes * sizeof *lanes);
+    if (lanes == NULL) {
+        return PERSEUS_OUT_OF_MEMORY;
+    }
+    self->lanes = lanes;
     uint32_t *places = calloc(2 * (size_t)room, sizeof *places);
     if (places == NULL) {
         return PERSEUS_OUT_OF_MEMORY;
@@ -186,6 +193,8 @@ enum perseus_status prs_sim_connect(struct prs_endpoint *endpoint, const void *a
     const struct prs_sim_model *model = &self->net->model;
     *out_peer = self->n_peers;
     self->peers[self->n_peers] = (struct prs_sim_peer){.target = content.endpoint};
+    memset(&self->lanes[(size_t)self->n_peers * self->n_lanes], 0,
+           self->n_lanes * sizeof *self->lanes);
     place(self, self->n_peers++);
     self->tail_ns = (uint64_t)(model->tail_ns * pow(self->n_peers, model->tail_exponent) + 0.5);
     return PERSEUS_OK;

@@ -14,9 +14,12 @@ _Static_assert(sizeof(struct prs_sim_address) <= PRS_ADDRESS_MAX, "addresses fit
 static struct prs_caps caps_of(const struct prs_sim_model *model)
 {
     uint32_t atomics = model->atomics ? ATOMICS_ALL : 0;
+    uint32_t lanes = prs_sim_lanes(model);
     struct prs_caps caps = {
         .order = model->ordered ? PRS_ORDER_EVERY_PAIR : 0,
-        .fence_scope = model->fence ? PRS_FENCE_PEER : PRS_FENCE_NONE,
+        .fence_scope = !model->fence ? PRS_FENCE_NONE
+                       : lanes > 1   ? PRS_FENCE_LANE
+                                     : PRS_FENCE_PEER,
         .completion = PRS_COMPLETION_DELIVERED,
         .completion_per_operation = true,
         .immediate_bits = (uint32_t)model->immediate_bits,
@@ -27,7 +30,8 @@ static struct prs_caps caps_of(const struct prs_sim_model *model)
         .inflight_max = (uint32_t)model->inflight,
         .memory_kinds = PRS_MEMORY_HOST,
         .source_needs_region = true,
-        .lanes_max = 1,
+        .lanes_max = lanes,
+        .lanes_useful = lanes,
         .numa_node = -1,
     };
     snprintf(caps.provider, sizeof caps.provider, "virtual time");

@@ -59,7 +59,7 @@ struct prs_sim_op {
     uint64_t remote_offset, bytes, value, compare, immediate, cookie;
     struct prs_sim_arrival *arrival; /* taken with the post of an IMMEDIATE */
     uint32_t peer, region;
-    uint8_t kind, flags, atomic, status;
+    uint8_t kind, flags, atomic, status, lane;
     bool is_sent, is_received; /* has left that line */
     unsigned char copied[PRS_SIM_INLINE_BYTES];
 };
@@ -122,11 +122,15 @@ struct prs_sim_queue {
 
 struct prs_sim_peer {
     uint32_t target; /* endpoint number */
+    bool is_lost;
+};
+
+/* A connection to a peer. */
+struct prs_sim_lane {
     struct prs_sim_ahead ahead;
     struct prs_sim_share shares[PRS_SIM_SIDES]; /* of this NIC's line and of the target's */
-    bool is_lost;
     uint64_t head_ns, tail_ns;  /* of the last message on its way there: granted order */
-    struct prs_sim_queue queue; /* when every peer has its own */
+    struct prs_sim_queue queue; /* when every connection has its own */
 };
 
 struct prs_sim_endpoint {
@@ -139,7 +143,9 @@ struct prs_sim_endpoint {
     uint32_t untold;    /* posted, to be completed by an event, which is not there yet */
     uint32_t n_peers, peers_room, places_room;
     struct prs_sim_peer *peers;
-    uint32_t *places; /* hash of target numbers: peer + 1 */
+    uint32_t n_lanes;           /* to each of them */
+    struct prs_sim_lane *lanes; /* [peers_room][n_lanes] */
+    uint32_t *places;           /* hash of target numbers: peer + 1 */
     struct prs_sim_queue *queues;
     uint32_t n_queues;
     uint64_t free_ns; /* of the CPU */
@@ -160,6 +166,22 @@ struct prs_sim_remote {
 static inline uint64_t prs_sim_now(const struct prs_sim_net *net)
 {
     return prs_timeline_now_ns(net->timeline);
+}
+
+static inline uint32_t prs_sim_lanes(const struct prs_sim_model *model)
+{
+    return model->lanes > 1 ? (uint32_t)model->lanes : 1;
+}
+
+/* Of all its endpoint's connections. */
+static inline uint32_t prs_sim_connection_of(const struct prs_sim_op *op)
+{
+    return op->peer * op->endpoint->n_lanes + op->lane;
+}
+
+static inline struct prs_sim_lane *prs_sim_lane_of(const struct prs_sim_op *op)
+{
+    return &op->endpoint->lanes[prs_sim_connection_of(op)];
 }
 
 /* Whether the NIC reads a payload from memory. */

@@ -84,8 +84,7 @@ static void await_first(struct prs_sim_line *line)
 
 static struct prs_sim_share *share_of(const struct prs_sim_turn *turn)
 {
-    const struct prs_sim_op *op = turn->op;
-    return &op->endpoint->peers[op->peer].shares[turn->line->side];
+    return &prs_sim_lane_of(turn->op)->shares[turn->line->side];
 }
 
 bool prs_sim_line_add(struct prs_sim_line *line, struct prs_sim_op *op, uint64_t service_ns)

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define PRS_SIM_LANES_MAX 16
+
 /* Times in ns, rates in Gbit/s. A rate of 0 is infinite. */
 struct prs_sim_model {
     /* CPU of whoever drives an endpoint (the proxy thread) */
@@ -24,8 +26,10 @@ struct prs_sim_model {
     double store_gbit_s; /* a payload is stored once on its way before it goes on: this costs a
                             message time, but not the line, on which the next one follows */
     double store_bytes;  /* so much of it, and what is longer is cut */
-    double queues;       /* command queues or queue pairs of an endpoint: peer p is on queue
-                              p % queues; 0: a queue for every peer */
+    double lanes;        /* connections to a peer, as an endpoint's queue pairs; 0: one. Order and
+                              fence flags hold on each alone */
+    double queues;       /* command queues of an endpoint: connection c, the lanes of one peer after
+                              those of the other, is on queue c % queues; 0: a queue for each */
     double fence_ns;     /* the NIC's own time for a fence flag, besides the wait */
     double inflight;     /* operations of an endpoint before a post gets AGAIN */
     /* network and receiving NIC */

@@ -29,10 +29,12 @@ static uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-static struct prs_sim_queue *queue_of(struct prs_sim_endpoint *endpoint, uint32_t peer)
+static struct prs_sim_queue *queue_of(const struct prs_sim_op *op)
 {
-    return endpoint->n_queues > 0 ? &endpoint->queues[peer % endpoint->n_queues]
-                                  : &endpoint->peers[peer].queue;
+    const struct prs_sim_endpoint *endpoint = op->endpoint;
+    return endpoint->n_queues > 0
+               ? &endpoint->queues[prs_sim_connection_of(op) % endpoint->n_queues]
+               : &prs_sim_lane_of(op)->queue;
 }
 
 /* What travels to the target. */
@@ -74,8 +76,8 @@ static void begin(struct prs_sim_op *op)
         head_ns += prs_rng_below(&net->rng, (uint32_t)model->jitter_ns);
     }
     if (model->ordered) {
-        struct prs_sim_peer *peer = &op->endpoint->peers[op->peer];
-        head_ns = peer->head_ns = later(head_ns, peer->head_ns);
+        struct prs_sim_lane *lane = prs_sim_lane_of(op);
+        head_ns = lane->head_ns = later(head_ns, lane->head_ns);
     }
     uint64_t gap_ns = op->service_ns - op->length_ns; /* between its last byte and the next */
     op->late_ns = later(head_ns - now_ns, gap_ns) - gap_ns;
@@ -108,8 +110,8 @@ void prs_sim_nic_sent(struct prs_sim_op *op, struct prs_sim_op *behind)
         begin(behind);
     }
     if (op->endpoint->net->model.ordered) {
-        struct prs_sim_peer *peer = &op->endpoint->peers[op->peer];
-        tail_ns = peer->tail_ns = later(tail_ns, peer->tail_ns);
+        struct prs_sim_lane *lane = prs_sim_lane_of(op);
+        tail_ns = lane->tail_ns = later(tail_ns, lane->tail_ns);
     }
     op->tail_ns = tail_ns;
     op->is_sent = true;
@@ -119,10 +121,10 @@ void prs_sim_nic_sent(struct prs_sim_op *op, struct prs_sim_op *behind)
 }
 
 /* What a fence flag of this connection waits for. */
-static const struct prs_sim_ahead *ahead_of(struct prs_sim_endpoint *endpoint, uint32_t peer)
+static const struct prs_sim_ahead *ahead_of(const struct prs_sim_op *op)
 {
-    return endpoint->net->model.fence_queue ? &queue_of(endpoint, peer)->ahead
-                                            : &endpoint->peers[peer].ahead;
+    return op->endpoint->net->model.fence_queue ? &queue_of(op)->ahead
+                                                : &prs_sim_lane_of(op)->ahead;
 }
 
 /* It leaves its queue, behind what did so before. */
@@ -131,12 +133,11 @@ static void pass(struct prs_sim_queue *queue, struct prs_sim_op *op)
     struct prs_sim_net *net = op->endpoint->net;
     uint64_t start_ns = later(op->posted_ns, queue->open_ns);
     if (op->flags & PRS_OP_FENCE) {
-        start_ns = later(start_ns, ahead_of(op->endpoint, op->peer)->acked_ns) +
-                   (uint64_t)net->model.fence_ns;
+        start_ns = later(start_ns, ahead_of(op)->acked_ns) + (uint64_t)net->model.fence_ns;
         queue->open_ns = start_ns;
     }
     queue->ahead.undelivered++;
-    op->endpoint->peers[op->peer].ahead.undelivered++;
+    prs_sim_lane_of(op)->ahead.undelivered++;
     prs_timeline_add(net->timeline, start_ns, on_send, op);
 }
 
@@ -144,12 +145,12 @@ static void pass(struct prs_sim_queue *queue, struct prs_sim_op *op)
  * its queue, also for other peers, waits with it. */
 static bool must_wait(const struct prs_sim_op *op)
 {
-    return (op->flags & PRS_OP_FENCE) != 0 && ahead_of(op->endpoint, op->peer)->undelivered > 0;
+    return (op->flags & PRS_OP_FENCE) != 0 && ahead_of(op)->undelivered > 0;
 }
 
 void prs_sim_nic_take(struct prs_sim_op *op)
 {
-    struct prs_sim_queue *queue = queue_of(op->endpoint, op->peer);
+    struct prs_sim_queue *queue = queue_of(op);
     op->next = NULL;
     if (queue->held_first != NULL) {
         queue->held_last->next = op;
@@ -167,12 +168,13 @@ static void is_delivered(struct prs_sim_ahead *ahead, uint64_t known_ns)
     ahead->acked_ns = later(ahead->acked_ns, known_ns);
 }
 
-static void leave_connection(struct prs_sim_endpoint *endpoint, uint32_t number)
+static void leave_connection(const struct prs_sim_op *delivered)
 {
-    struct prs_sim_queue *queue = queue_of(endpoint, number);
-    uint64_t known_ns = prs_sim_now(endpoint->net) + (uint64_t)endpoint->net->model.ack_ns;
+    struct prs_sim_queue *queue = queue_of(delivered);
+    const struct prs_sim_net *net = delivered->endpoint->net;
+    uint64_t known_ns = prs_sim_now(net) + (uint64_t)net->model.ack_ns;
     is_delivered(&queue->ahead, known_ns);
-    is_delivered(&endpoint->peers[number].ahead, known_ns);
+    is_delivered(&prs_sim_lane_of(delivered)->ahead, known_ns);
     for (struct prs_sim_op *op = queue->held_first; op != NULL && !must_wait(op);
          op = queue->held_first) {
         queue->held_first = op->next;
@@ -257,14 +259,14 @@ static void on_deliver(void *context)
     struct prs_sim_endpoint *endpoint = op->endpoint;
     struct prs_sim_net *net = endpoint->net;
     if (endpoint->is_closed) { /* canceled; what its queues hold goes the same way */
-        leave_connection(endpoint, op->peer);
+        leave_connection(op);
         prs_sim_op_give_back(op);
         return;
     }
     enum perseus_status status = carry_out(op);
     endpoint->peers[op->peer].is_lost |= status != PERSEUS_OK;
     op->status = (uint8_t)status;
-    leave_connection(endpoint, op->peer);
+    leave_connection(op);
     if (status == PERSEUS_OK && (op->flags & PRS_OP_UNTRACKED)) {
         prs_sim_op_give_back(op);
         return;

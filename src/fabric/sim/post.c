@@ -69,6 +69,7 @@ enum perseus_status prs_sim_post(struct prs_endpoint *endpoint, const struct prs
     taken->peer = op->peer;
     taken->region = ((const struct prs_sim_remote *)op->remote)->region;
     taken->kind = op->kind;
+    taken->lane = op->lane;
     taken->flags = op->flags;
     taken->atomic = op->atomic;
     self->in_flight++;

@@ -103,9 +103,8 @@ const struct prs_sim_dimension prs_sim_dimensions[PRS_SIM_DIMENSIONS] = {
      .max = 64},
     {.name = "qps",
      .argument = "N",
-     .help = "queue pairs of a PE, or its command queues (default the scenario's)",
-     .kind = PRS_SIM_FIELD,
-     .field = "fabric.queues"},
+     .help = "queue pairs to a peer, the engine's lanes (default the scenario's)",
+     .kind = PRS_SIM_QPS},
 };
 
 static const char *set_model(struct prs_sim_what *what, const char *name)
@@ -162,6 +161,19 @@ static const char *set_number(struct prs_sim_what *what, const struct prs_sim_di
     return NULL;
 }
 
+/* Lanes, and where all peers share command queues, one for the n-th lane of each. */
+static const char *set_qps(struct prs_sim_what *what, const char *text)
+{
+    double value;
+    if (!parse_number(text, &value) || !(value >= 1)) {
+        return "a number in its range";
+    }
+    const char *wrong = set_field(what, "fabric.lanes", text);
+    return wrong == NULL && what->platform.fabric.queues > 0
+               ? set_field(what, "fabric.queues", text)
+               : wrong;
+}
+
 const char *prs_sim_what_set(struct prs_sim_what *what, const char *name, const char *text)
 {
     for (uint32_t i = 0; i < PRS_SIM_DIMENSIONS; i++) {
@@ -174,6 +186,8 @@ const char *prs_sim_what_set(struct prs_sim_what *what, const char *name, const 
             return set_model(what, text);
         case PRS_SIM_FIELD:
             return set_field(what, of->field, text);
+        case PRS_SIM_QPS:
+            return set_qps(what, text);
         case PRS_SIM_ORDERING:
             return perseus_ordering_parse(text, &what->config.ordering) == PERSEUS_OK
                        ? NULL

@@ -18,6 +18,7 @@ enum prs_sim_kind {
     PRS_SIM_SWITCH,   /* 0 or 1; as an option it is given or not */
     PRS_SIM_ORDERING, /* by name */
     PRS_SIM_MODEL,    /* by name: sizes, experts, top-k */
+    PRS_SIM_QPS,      /* lanes of the scenario, and the queues that they are on */
     PRS_SIM_FIELD     /* of the scenario */
 };
 
