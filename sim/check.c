@@ -46,15 +46,29 @@ static void broken(struct run *run, const char *what, uint32_t sender, uint32_t 
     }
 }
 
+#define LANES 4
+
 const struct sim_check sim_check_cases[] = {
     {.ordering = PERSEUS_ORDERING_DRAIN},
+    {.ordering = PERSEUS_ORDERING_DRAIN, .lanes = LANES},
     {.ordering = PERSEUS_ORDERING_DRAIN_PEER},
+    {.ordering = PERSEUS_ORDERING_DRAIN_PEER, .lanes = LANES},
     {.ordering = PERSEUS_ORDERING_DEFERRED},
+    {.ordering = PERSEUS_ORDERING_DEFERRED, .lanes = LANES},
     {.ordering = PERSEUS_ORDERING_NIC_FENCE, .fence = true},
+    {.ordering = PERSEUS_ORDERING_NIC_FENCE, .fence = true, .lanes = LANES},
     {.ordering = PERSEUS_ORDERING_NIC_FENCE, .fence = true, .ordered = true, .immediate_bits = 64},
+    {.ordering = PERSEUS_ORDERING_NIC_FENCE,
+     .fence = true,
+     .ordered = true,
+     .immediate_bits = 64,
+     .lanes = LANES},
     {.ordering = PERSEUS_ORDERING_FIFO, .ordered = true},
+    {.ordering = PERSEUS_ORDERING_FIFO, .ordered = true, .lanes = LANES},
     {.ordering = PERSEUS_ORDERING_COUNTED, .immediate_bits = 32},
+    {.ordering = PERSEUS_ORDERING_COUNTED, .immediate_bits = 32, .lanes = LANES},
     {.ordering = PERSEUS_ORDERING_COUNTED, .immediate_bits = 64},
+    {.ordering = PERSEUS_ORDERING_COUNTED, .ordered = true, .immediate_bits = 64, .lanes = LANES},
 };
 const uint32_t sim_check_cases_count = sizeof sim_check_cases / sizeof sim_check_cases[0];
 
@@ -99,6 +113,7 @@ static void see_signal(struct check_pe *target, uint32_t sender, uint32_t index,
     }
     uint32_t first = step->kind == SIM_CHECK_PUT_SIGNAL ? member : 0;
     uint32_t end = step->kind == SIM_CHECK_PUT_SIGNAL ? member + 1 : step->members;
+    run->check->seen[step->kind]++;
     for (uint32_t i = first; i < end; i++) {
         if (!has_payload(target, sender, index, i)) {
             broken(run, "a signal is visible before its puts", sender, target->self, index);
@@ -110,6 +125,7 @@ static void see_signal(struct check_pe *target, uint32_t sender, uint32_t index,
 static void see_counter(struct check_pe *target, uint32_t sender, uint64_t value)
 {
     struct run *run = target->run;
+    run->check->seen[SIM_CHECK_COUNTER]++;
     for (uint32_t i = 0; i + 1 < value && i < SIM_CHECK_STEPS; i++) {
         const struct sim_check_step *step = &run->check->steps[sender][i];
         bool counts =
@@ -287,7 +303,7 @@ void sim_check_plan(struct sim_check *check)
             /* Few targets, so that what is sent there meets. */
             other = prs_rng_below(&rng, 2) == 0 ? other % 2 : other;
             *step = (struct sim_check_step){
-                .kind = (uint8_t)prs_rng_below(&rng, 4),
+                .kind = (uint8_t)prs_rng_below(&rng, SIM_CHECK_KINDS),
                 .target = (uint8_t)((pe + 1 + other) % SIM_CHECK_PES),
                 .members = (uint8_t)(1 + prs_rng_below(&rng, MEMBERS_MAX)),
                 .adds = prs_rng_below(&rng, 3) == 0 && check->immediate_bits > 0,
@@ -317,6 +333,7 @@ static void make_hostile(const struct sim_check *check, struct sim_platform *out
                    .receive_message_ns = prs_rng_below(&rng, 300),
                    .ack_ns = prs_rng_below(&rng, 3000),
                    .completion_ns = prs_rng_below(&rng, 20000),
+                   .lanes = check->lanes,
                    .ordered = check->ordered,
                    .fence = check->fence,
                    .immediate_bits = check->immediate_bits}};
@@ -339,6 +356,7 @@ static enum perseus_status build(struct run *run)
                                         .seed = check->seed,
                                         .ordering = check->ordering,
                                         .mode = check->mode,
+                                        .piece_bytes = check->seed % 2 * 8,
                                         .words_bytes = HEAP_WORDS * 8ull,
                                         .heap_bytes = HEAP_WORDS * 8ull,
                                         .ring_slots = 8u << prs_rng_below(&rng, 4),
@@ -371,6 +389,7 @@ const char *sim_check_run(struct sim_check *check)
         return check->why;
     }
     run->check = check;
+    memset(check->seen, 0, sizeof check->seen);
     enum perseus_status status = build(run);
     uint32_t events = 0;
     while (status == PERSEUS_OK && !run->is_broken && events++ < EVENTS_MAX &&

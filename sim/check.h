@@ -19,9 +19,10 @@ struct prs_mode;
 
 enum sim_check_kind {
     SIM_CHECK_PUT_SIGNAL,
-    SIM_CHECK_GROUP,  /* puts; then, when the leader runs, a fence and their signals */
-    SIM_CHECK_VECTOR, /* the same, its signals as one */
-    SIM_CHECK_COUNTER /* a fence, and a SET of a growing value */
+    SIM_CHECK_GROUP,   /* puts; then, when the leader runs, a fence and their signals */
+    SIM_CHECK_VECTOR,  /* the same, its signals as one */
+    SIM_CHECK_COUNTER, /* a fence, and a SET of a growing value */
+    SIM_CHECK_KINDS
 };
 
 struct sim_check_step {
@@ -34,16 +35,18 @@ struct sim_check_step {
 struct sim_check {
     enum perseus_ordering ordering;
     const struct prs_mode *mode; /* NULL: the ordering's own */
-    bool ordered, fence;         /* what the fabric grants */
+    bool ordered, fence;         /* what the fabric grants, on each lane */
     uint32_t immediate_bits;
+    uint32_t lanes; /* to a peer; 0: one */
     uint64_t seed;
     const struct prs_log *log;
     struct sim_check_step steps[SIM_CHECK_PES][SIM_CHECK_STEPS];
     char why[160]; /* after a failure */
     uint64_t operations;
+    uint64_t seen[SIM_CHECK_KINDS]; /* signals and counters that became visible, in order */
 };
 
-/* Every mode, on the fabrics that can keep it. */
+/* Every mode, on the fabrics that can keep it, on one lane and on several. */
 extern const struct sim_check sim_check_cases[];
 extern const uint32_t sim_check_cases_count;
 

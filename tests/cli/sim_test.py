@@ -123,7 +123,18 @@ class SimTest(ProgramTest):
         self.assertIn("stops at", self.fails(1, *words, "qps=17").stderr)
 
     def test_check(self):
-        self.assertIn("20 schedules", self.ok("sim", "--check", "--schedules", "20").stdout)
+        """Every cell of mode by protocol has signals that were looked at, or the program does not claim so."""
+        document, done = self.json_of("sim", "--check", "--schedules", "32")
+        rows = document["rows"]
+        self.assertIn("32 schedules", done.stdout)
+        self.assertIn("in every mode", done.stdout)
+        protocols = {"put_signal", "group", "vector", "counter"}
+        modes = {"drain", "drain-peer", "deferred", "nic-fence", "fifo", "counted"}
+        self.assertEqual({(row["ordering"], row["lanes"], row["protocol"]) for row in rows},
+                         {(mode, lanes, protocol) for mode in modes for lanes in (1, 4) for protocol in protocols})
+        for row in rows:
+            self.assertGreater(row["seen"], 8, row)
+        self.assertNotIn("in every mode", self.ok("sim", "--check", "--schedules", "3").stdout)
 
 
 class ConclusionTest(ProgramTest):
