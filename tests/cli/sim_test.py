@@ -112,6 +112,16 @@ class SimTest(ProgramTest):
                 self.assertEqual(given["total_ms"], swept["total_ms"])
         self.assertIn("--skew 9 is not", self.fails(2, *base, "--skew", "9").stderr)
 
+    def test_presets(self):
+        """Fitted is what a fit printed; what no number of the paper is of is an estimate."""
+        listed = {line.split()[0]: line for line in self.ok("sim", "--presets").stdout.splitlines()}
+        for name in ("slingshot11-a100", "cx7-h100-ibrc-4qp", "cx7-h100-ibgda"):
+            self.assertRegex(listed[name], r"^\S+ +fitted ")
+            self.assertRegex(listed[f"{name.removesuffix('-4qp')}-base"], r"^\S+ +not fitted ")
+        for name in ("efa-srd", "tcp-loopback", "cx7-h100-ibrc-1qp"):
+            self.assertRegex(listed[name], r"^\S+ +estimate ")
+        self.assertEqual(len(listed), 9)
+
     def test_queue_pairs(self):
         """Fence flags hold a queue pair, so several hold less; those of the preset are the engine's lanes."""
         words = (*QWEN3, "--nodes", "4", "--scenario", "cx7-h100-ibrc-4qp", "--ordering", "nic-fence", "--sweep")

@@ -34,13 +34,24 @@ static const char *apply_setting(const char *word, void *target)
     return NULL;
 }
 
+/* The file of a fitted preset says which command printed it. */
+static const char *origin_of(const char *name, const char *text)
+{
+    size_t length = strlen(name), ending = strlen("-base");
+    bool is_base = length > ending && strcmp(name + length - ending, "-base") == 0;
+    return strstr(text, "\n# Printed by perseus sim --fit ") != NULL ? "fitted"
+           : is_base                                                 ? "not fitted"
+                                                                     : "estimate";
+}
+
 static int list_presets(void)
 {
     const char *name;
     for (uint32_t i = 0; (name = sim_preset_name(i)) != NULL; i++) {
         const char *text = sim_preset_text(name); /* the licence, then a line on what it is */
         const char *line = strchr(text, '\n') + 1;
-        printf("%-20s %.*s\n", name, (int)strcspn(line + 2, "\n"), line + 2);
+        printf("%-21s %-10s %.*s\n", name, origin_of(name, text), (int)strcspn(line + 2, "\n"),
+               line + 2);
     }
     return PRS_EXIT_OK;
 }
@@ -94,7 +105,8 @@ static void fill_options(struct options *options, struct prs_option rows[N_OPTIO
         {"scenario", "NAME", "a preset or a scenario file (default slingshot11-a100)",
          prs_parse_text, &job->scenario},
         {"set", "FIELD=N,...", "changes fields of the scenario", prs_parse_text, &job->settings},
-        {"presets", NULL, "lists the presets", prs_parse_on, &options->presets},
+        {"presets", NULL, "lists the presets, and which are fitted and which estimates",
+         prs_parse_on, &options->presets},
         {"show", "PRESET", "prints a preset's file, to begin one's own with", prs_parse_text,
          &options->show},
         {"fields", NULL, "lists the fields of a scenario, with their values", prs_parse_on,
