@@ -302,13 +302,13 @@ void sim_check_plan(struct sim_check *check)
             uint32_t other = prs_rng_below(&rng, SIM_CHECK_PES - 1);
             /* Few targets, so that what is sent there meets. */
             other = prs_rng_below(&rng, 2) == 0 ? other % 2 : other;
-            *step = (struct sim_check_step){
-                .kind = (uint8_t)prs_rng_below(&rng, SIM_CHECK_KINDS),
-                .target = (uint8_t)((pe + 1 + other) % SIM_CHECK_PES),
-                .members = (uint8_t)(1 + prs_rng_below(&rng, MEMBERS_MAX)),
-                .adds = prs_rng_below(&rng, 3) == 0 && check->immediate_bits > 0,
-                .delay_ns = prs_rng_below(&rng, 1u << prs_rng_below(&rng, 16)),
-                .preempted_ns = prs_rng_below(&rng, 1u << prs_rng_below(&rng, 18))};
+            /* One draw a statement: an initializer leaves open which comes first. */
+            *step = (struct sim_check_step){.target = (uint8_t)((pe + 1 + other) % SIM_CHECK_PES)};
+            step->kind = (uint8_t)prs_rng_below(&rng, SIM_CHECK_KINDS);
+            step->members = (uint8_t)(1 + prs_rng_below(&rng, MEMBERS_MAX));
+            step->adds = prs_rng_below(&rng, 3) == 0 && check->immediate_bits > 0;
+            step->delay_ns = prs_rng_below(&rng, 1u << prs_rng_below(&rng, 16));
+            step->preempted_ns = prs_rng_below(&rng, 1u << prs_rng_below(&rng, 18));
         }
     }
 }
@@ -319,24 +319,24 @@ static void make_hostile(const struct sim_check *check, struct sim_platform *out
     static const double queues[] = {0, 1, 2, 5};
     struct prs_rng rng = prs_rng_seeded(check->seed ^ 0x9e3779b97f4a7c15u);
     uint32_t wild = prs_rng_below(&rng, 16);
-    *out = (struct sim_platform){
-        .pes_per_node = 1,
-        .batch = 1 + prs_rng_below(&rng, 16),
-        .fabric = {.step_ns = 1 + prs_rng_below(&rng, 500),
-                   .post_ns = prs_rng_below(&rng, 300),
-                   .event_ns = prs_rng_below(&rng, 100),
-                   .queues = queues[prs_rng_below(&rng, 4)],
-                   .inflight = 1 + prs_rng_below(&rng, 1u << prs_rng_below(&rng, 7)),
-                   .hops = 1,
-                   .hop_ns = prs_rng_below(&rng, 2000),
-                   .jitter_ns = 1 + prs_rng_below(&rng, 2u << wild),
-                   .receive_message_ns = prs_rng_below(&rng, 300),
-                   .ack_ns = prs_rng_below(&rng, 3000),
-                   .completion_ns = prs_rng_below(&rng, 20000),
-                   .lanes = check->lanes,
-                   .ordered = check->ordered,
-                   .fence = check->fence,
-                   .immediate_bits = check->immediate_bits}};
+    struct prs_sim_model *fabric = &out->fabric;
+    *out = (struct sim_platform){.pes_per_node = 1,
+                                 .fabric = {.hops = 1,
+                                            .lanes = check->lanes,
+                                            .ordered = check->ordered,
+                                            .fence = check->fence,
+                                            .immediate_bits = check->immediate_bits}};
+    out->batch = 1 + prs_rng_below(&rng, 16);
+    fabric->step_ns = 1 + prs_rng_below(&rng, 500);
+    fabric->post_ns = prs_rng_below(&rng, 300);
+    fabric->event_ns = prs_rng_below(&rng, 100);
+    fabric->queues = queues[prs_rng_below(&rng, 4)];
+    fabric->inflight = 1 + prs_rng_below(&rng, 1u << prs_rng_below(&rng, 7));
+    fabric->hop_ns = prs_rng_below(&rng, 2000);
+    fabric->jitter_ns = 1 + prs_rng_below(&rng, 2u << wild);
+    fabric->receive_message_ns = prs_rng_below(&rng, 300);
+    fabric->ack_ns = prs_rng_below(&rng, 3000);
+    fabric->completion_ns = prs_rng_below(&rng, 20000);
     snprintf(out->name, sizeof out->name, "hostile");
 }
 
@@ -349,6 +349,8 @@ static enum perseus_status build(struct run *run)
 {
     const struct sim_check *check = run->check;
     struct prs_rng rng = prs_rng_seeded(check->seed + 1);
+    const uint32_t ring_slots = 8u << prs_rng_below(&rng, 4);
+    const bool meet = prs_rng_below(&rng, 2) == 0;
     make_hostile(check, &run->platform);
     struct sim_cluster_config config = {.platform = &run->platform,
                                         .n_pes = SIM_CHECK_PES,
@@ -359,12 +361,12 @@ static enum perseus_status build(struct run *run)
                                         .piece_bytes = check->seed % 2 * 8,
                                         .words_bytes = HEAP_WORDS * 8ull,
                                         .heap_bytes = HEAP_WORDS * 8ull,
-                                        .ring_slots = 8u << prs_rng_below(&rng, 4),
+                                        .ring_slots = ring_slots,
                                         .written = written,
                                         .completed = completed,
                                         .context_of = context_of,
                                         .context = run,
-                                        .meet = prs_rng_below(&rng, 2) == 0,
+                                        .meet = meet,
                                         .log = check->log};
     enum perseus_status status = sim_cluster_create(&config, &run->cluster);
     if (status == PERSEUS_OK) {

@@ -12,6 +12,7 @@
 #include "sim/check.h"
 
 #define SEEDS       30u
+#define KNOWN_PLAN  0x23746e79f4399860u
 #define SEEDS_MAX   3000u
 #define SEEDS_RIGHT 100u
 
@@ -101,10 +102,33 @@ static void test_one_lane_makes_mutants_of_lanes_right(void **state)
     }
 }
 
+/* The plan of a seed, so that compilers, builds and machines agree on it. */
+static void test_known_plan(void **state)
+{
+    (void)state;
+    struct sim_check check = {.seed = 7, .immediate_bits = 64};
+    uint64_t mixed = 0;
+    sim_check_plan(&check);
+    for (uint32_t pe = 0; pe < SIM_CHECK_PES; pe++) {
+        for (uint32_t i = 0; i < SIM_CHECK_STEPS; i++) {
+            const struct sim_check_step *step = &check.steps[pe][i];
+            const uint64_t fields[] = {step->kind, step->target,   step->members,
+                                       step->adds, step->delay_ns, step->preempted_ns};
+            for (size_t f = 0; f < sizeof fields / sizeof fields[0]; f++) {
+                mixed = (mixed ^ fields[f]) * 0x9e3779b97f4a7c15u;
+                mixed ^= mixed >> 31;
+            }
+        }
+    }
+    print_message("plan %llx\n", (unsigned long long)mixed);
+    assert_true(mixed == KNOWN_PLAN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_modes), cmocka_unit_test(test_mutants),
+        cmocka_unit_test(test_modes), cmocka_unit_test(test_known_plan),
+        cmocka_unit_test(test_mutants),
         cmocka_unit_test(test_one_lane_makes_mutants_of_lanes_right)};
     return cmocka_run_group_tests_name("adversary in virtual time", tests, NULL, NULL);
 }
