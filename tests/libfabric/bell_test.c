@@ -3,6 +3,7 @@
  * asleep; who is awake is not rung for; and a bell that is not the one that was meant is not
  * touched. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -11,6 +12,8 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -278,6 +281,21 @@ static void only_the_bell_that_was_meant_is_opened(void **state)
     bad = (struct prs_lf_bell_address){0}; /* who has none */
     assert_false(prs_lf_rope_open(&rope, &race.bell, getpid(), &bad));
     assert_false(prs_lf_rope_open(&rope, &race.bell, -1, &good));
+    /* A page that can be taken away again, or is none yet. */
+    for (int has_size = 0; has_size < 2; has_size++) {
+        struct stat page;
+        int open_page = memfd_create("open", MFD_ALLOW_SEALING);
+        assert_int_equal(ftruncate(open_page, has_size != 0 ? 4096 : 0), 0);
+        assert_int_equal(fcntl(open_page, F_ADD_SEALS, has_size != 0 ? F_SEAL_GROW : F_SEAL_SHRINK),
+                         0);
+        assert_int_equal(fstat(open_page, &page), 0);
+        bad = good;
+        bad.page_fd = open_page;
+        bad.page_inode = page.st_ino;
+        assert_false(prs_lf_rope_open(&rope, &race.bell, getpid(), &bad));
+        assert_int_equal(errno, EPERM);
+        close(open_page);
+    }
     assert_null(rope.page);
     prs_lf_rope_pull(&rope);
     prs_lf_rope_close(&rope);

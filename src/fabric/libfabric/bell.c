@@ -115,6 +115,19 @@ static int open_of(pid_t pid, int fd, uint64_t inode, int like, int flags)
     return open(path, flags | O_CLOEXEC);
 }
 
+/* A page that its owner could shorten would end whoever looks at it. */
+static bool is_sealed(int page_fd)
+{
+    struct stat page;
+    int seals = fcntl(page_fd, F_GET_SEALS);
+    bool is_whole = seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && fstat(page_fd, &page) == 0 &&
+                    page.st_size >= PRS_LF_BELL_BYTES;
+    if (!is_whole) {
+        errno = EPERM;
+    }
+    return is_whole;
+}
+
 bool prs_lf_rope_open(struct prs_lf_rope *rope, const struct prs_lf_bell *own, pid_t pid,
                       const struct prs_lf_bell_address *address)
 {
@@ -123,7 +136,7 @@ bool prs_lf_rope_open(struct prs_lf_rope *rope, const struct prs_lf_bell *own, p
     if (page_fd < 0) {
         return false;
     }
-    struct prs_lf_bell_page *page = map_page(page_fd);
+    struct prs_lf_bell_page *page = is_sealed(page_fd) ? map_page(page_fd) : NULL;
     close_keeping_errno(page_fd);
     if (page == NULL) {
         return false;
