@@ -25,7 +25,7 @@ class MoeGpuTest(ProgramTest):
 
     @unittest.skipUnless(HAS_KERNELS, "built without nvcc")
     def test_what_is_not_for_gpus(self):
-        for words in (("--dtype", "f32"), ("--wire", "f32"), ("--model", "deepseek-v3"), ("--capacity-factor", 1),
+        for words in (("--dtype", "f32"), ("--wire", "f32"), ("--capacity-factor", 1),
                       ("--provider", "tcp"), ("--ordering", "drain"), ("--link", "latency=1us"), ("--details",),
                       ("--nodes", 65, "--pes-per-node", 1), ("--gpus", 3)):
             with self.subTest(words=words):
@@ -35,6 +35,10 @@ class MoeGpuTest(ProgramTest):
     def test_plan(self):
         out = self.ok("moe", "--device", "cuda", "--plan", "--model", "qwen3-30b", "--tokens", 1024, *ONE).stdout
         self.assertIn("weights 1152 MiB", out)  # 128 experts, three matrices of 2048 x 768, two bytes
+        # Of 256 experts and one that every PE has: 33 of a PE, three matrices of 7168 x 2048.
+        eight = ("--nodes", 8, "--pes-per-node", 1)
+        out = self.ok("moe", "--device", "cuda", "--plan", "--model", "deepseek-v3", *eight).stdout
+        self.assertIn("weights 2772 MiB", out)
         refused = self.fails(1, "moe", "--device", "cuda", "--plan", "--routing", "uniform", "--hidden", 20)
         self.assertIn("hidden", refused.stderr)  # no multiple of eight
 
@@ -44,11 +48,13 @@ class MoeGpuTest(ProgramTest):
 
     @unittest.skipUnless(HAS_GPU, "no GPU here")
     def test_results(self):
-        document, _ = self.json_of("moe", "--device", "cuda", "--repeat", 1, "--nodes", 4, "--pes-per-node", 1)
-        self.assertEqual([v["name"] for v in document["variants"]], ["phase after phase", "megakernel"])
-        for variant in document["variants"]:
-            self.assertTrue(variant["right"])
-            self.assertLess(variant["relative_error"], 1e-2)
+        for shared in (0, 1, 3):
+            document, _ = self.json_of("moe", "--device", "cuda", "--repeat", 1, "--nodes", 4, "--pes-per-node", 1,
+                                       "--shared-experts", shared)
+            self.assertEqual([v["name"] for v in document["variants"]], ["phase after phase", "megakernel"])
+            for variant in document["variants"]:
+                self.assertTrue(variant["right"])
+                self.assertLess(variant["relative_error"], 1e-2)
 
     @unittest.skipUnless(HAS_GPU, "no GPU here")
     def test_trace(self):
