@@ -44,7 +44,7 @@ static enum perseus_status move(struct prs_staged_endpoint *self, uint64_t now_n
         }
         prs_staged_pump(self, contact);
     }
-    self->cursor = (self->cursor + 1) % fabric->n_pes;
+    self->cursor = self->cursor + 1 < fabric->n_pes ? self->cursor + 1 : 0;
     enum perseus_status status = prs_gpu_lane_submit(&self->out);
     if (status == PERSEUS_OK) {
         status = prs_gpu_lane_submit(&self->in);
