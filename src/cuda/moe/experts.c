@@ -16,7 +16,7 @@ struct prs_gpu_moe_experts {
     void *results;
     void *counters; /* all that a run begins with as zero */
     size_t counter_bytes;
-    uint32_t ctas, blocks_max;
+    uint32_t ctas;
 };
 
 /* Counters in one piece: tasks, then what is four bytes wide. */
@@ -83,7 +83,6 @@ enum perseus_status prs_gpu_moe_experts_create(const struct prs_gpu_moe_experts_
     }
     experts->log = log;
     experts->results = attr->results;
-    experts->blocks_max = attr->blocks_max;
     enum perseus_status status = prs_gpu_moe_cut(attr->hidden, attr->intermediate, attr->hosted,
                                                  attr->is_swiglu, log, &experts->cut);
     if (status == PERSEUS_OK) {
@@ -139,7 +138,6 @@ void prs_gpu_moe_experts_see(const struct prs_gpu_moe_experts *experts,
 {
     *out = (struct prs_gpu_moe_experts_view){
         .columns = experts->cut.columns,
-        .blocks_max = experts->blocks_max,
         .products = experts->products,
         .maps = &experts->maps,
         .counters = experts->counters,

@@ -45,7 +45,6 @@ enum perseus_status prs_gpu_moe_experts_run(struct prs_gpu_moe_experts *experts,
  * counters as zero. */
 struct prs_gpu_moe_experts_view {
     uint32_t columns; /* of an output tile */
-    uint32_t blocks_max;
     struct prs_gpu_moe_products products;
     const struct prs_moe_maps *maps;
     void *counters; /* queue and counts of the products */
