@@ -85,6 +85,22 @@ PRS_DEVICE prs_moe_task prs_moe_expert_group(uint32_t first_block, uint32_t expe
     return prs_moe_group_task(first_block + at, expert, left < most ? left : most);
 }
 
+PRS_DEVICE uint32_t prs_moe_blocks(uint32_t rows)
+{
+    return (rows + PRS_GPU_MOE_BLOCK - 1) / PRS_GPU_MOE_BLOCK;
+}
+
+/* By one warp: the groups of an expert, each at its first block. */
+PRS_DEVICE void prs_moe_lay_groups(uint64_t *groups, uint32_t first_block, uint32_t expert,
+                                   uint32_t rows)
+{
+    for (uint32_t i = threadIdx.x & 31; i < prs_moe_blocks(rows); i += 32) {
+        groups[first_block + i] = i % PRS_GPU_MOE_GROUP == 0
+                                      ? prs_moe_expert_group(first_block, expert, rows, i).word
+                                      : 0;
+    }
+}
+
 /* All tasks of a group in one product, by lanes `lane`, `lane` + `lanes` ... of those that call it
  * with the same place `at` in the queue. Release, with the acquire of take, of what the caller did
  * or was synchronized with: what made them ready is there. */

@@ -56,10 +56,7 @@ PRS_DEVICE void prs_moe_far_computed(const prs_moe_far_half &half, uint64_t resu
 {
     const prs_moe_far &far = half.far;
     const uint32_t expert = prs_moe_far_first_of(far.shape, far.shape.me) + rows.of_host;
-    uint32_t begin = 0;
-    for (uint32_t pe = 0; pe < source; pe++) {
-        begin += half.count(pe, expert);
-    }
+    const uint32_t begin = prs_moe_far_rows_before(half, expert, source);
     const uint32_t all = half.count(source, expert), end = begin + all;
     const uint32_t first = rows.first > begin ? rows.first : begin;
     const uint32_t last = rows.end < end ? rows.end : end;

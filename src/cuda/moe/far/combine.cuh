@@ -35,10 +35,7 @@ PRS_DEVICE prs_moe_letter prs_moe_far_reply(const prs_moe_far_half &half, uint64
     const prs_moe_far &far = half.far;
     const uint32_t expert = prs_moe_far_first_of(far.shape, far.shape.me) + of_host;
     const uint64_t rows = half.count(source, expert);
-    uint32_t row = far.own.first_row[expert];
-    for (uint32_t pe = 0; pe < source; pe++) {
-        row += half.count(pe, expert);
-    }
+    const uint32_t row = far.own.first_row[expert] + prs_moe_far_rows_before(half, expert, source);
     prs_moe_letter letter = {};
     letter.to = half.row(far.layout.answers, half.place(source, expert));
     letter.from = half.row(results, row);

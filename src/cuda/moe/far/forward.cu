@@ -82,16 +82,12 @@ __device__ uint32_t lay_blocks(const prs_moe_far_half &half, const prs_gpu_moe_p
     const uint32_t hosted = products.shape.hosted, warps = blockDim.x / 32;
     const uint32_t *first_row = far.own.first_row + prs_moe_far_first_of(far.shape, far.shape.me);
     for (uint32_t expert = threadIdx.x / 32; expert < hosted; expert += warps) {
-        const uint32_t rows = prs_moe_far_rows_of(half, expert);
-        const uint32_t begin = first_row[expert] / PRS_GPU_MOE_BLOCK;
-        for (uint32_t i = threadIdx.x & 31; i * PRS_GPU_MOE_BLOCK < rows; i += 32) {
-            far.own.groups[begin + i] =
-                i % PRS_GPU_MOE_GROUP == 0 ? prs_moe_expert_group(begin, expert, rows, i).word : 0;
-        }
+        prs_moe_lay_groups(far.own.groups, first_row[expert] / PRS_GPU_MOE_BLOCK, expert,
+                           prs_moe_far_rows_of(half, expert));
     }
     const uint32_t last_rows = hosted > 0 ? prs_moe_far_rows_of(half, hosted - 1) : 0;
     const uint32_t before = hosted > 0 ? first_row[hosted - 1] / PRS_GPU_MOE_BLOCK : 0;
-    const uint32_t blocks = before + (last_rows + PRS_GPU_MOE_BLOCK - 1) / PRS_GPU_MOE_BLOCK;
+    const uint32_t blocks = before + prs_moe_blocks(last_rows);
     __syncthreads(); /* the subscriber has all groups */
     if (threadIdx.x == 0) {
         prs_store_release_gpu(products.queue.total,

@@ -115,16 +115,23 @@ struct prs_moe_far_half {
     }
 };
 
+/* Rows for an expert of the PEs before `source`, whose own follow. */
+PRS_DEVICE uint32_t prs_moe_far_rows_before(const prs_moe_far_half &half, uint32_t expert,
+                                            uint32_t source)
+{
+    uint32_t rows = 0;
+    for (uint32_t pe = 0; pe < source; pe++) {
+        rows += half.count(pe, expert);
+    }
+    return rows;
+}
+
 /* All rows of expert number `of_host` of this PE. */
 PRS_DEVICE uint32_t prs_moe_far_rows_of(const prs_moe_far_half &half, uint32_t of_host)
 {
     const prs_moe_far_shape &shape = half.far.shape;
-    const uint32_t expert = prs_moe_far_first_of(shape, shape.me) + of_host;
-    uint32_t rows = 0;
-    for (uint32_t pe = 0; pe < shape.n_pes; pe++) {
-        rows += half.count(pe, expert);
-    }
-    return rows;
+    return prs_moe_far_rows_before(half, prs_moe_far_first_of(shape, shape.me) + of_host,
+                                   shape.n_pes);
 }
 
 /* The first failure of a PE, for the host and for all its threads. */

@@ -199,11 +199,6 @@ PRS_MEMBER void prs_moe_sort(const prs_moe_half &half, const perseus_moe_cuda_in
     }
 }
 
-PRS_MEMBER uint32_t prs_moe_blocks(uint32_t rows)
-{
-    return (rows + PRS_GPU_MOE_BLOCK - 1) / PRS_GPU_MOE_BLOCK;
-}
-
 /* The blocks of this PE's routed experts. */
 PRS_MEMBER uint32_t prs_moe_routed_blocks(const prs_gpu_moe_layer &layer,
                                           const prs_moe_routing &routing)
@@ -226,10 +221,7 @@ PRS_MEMBER uint32_t prs_moe_lay_blocks(const prs_moe_half &half, const prs_moe_r
         const uint32_t rows = is_routed ? routing.count[first + expert] : tokens;
         const uint32_t begin =
             is_routed ? routing.block[first + expert] : before + (expert - routed) * each;
-        for (uint32_t i = threadIdx.x & 31; i < prs_moe_blocks(rows); i += 32) {
-            layer.groups[begin + i] =
-                i % PRS_GPU_MOE_GROUP == 0 ? prs_moe_expert_group(begin, expert, rows, i).word : 0;
-        }
+        prs_moe_lay_groups(layer.groups, begin, expert, rows);
     }
     const uint32_t blocks = before + layer.shared * each;
     __syncthreads(); /* the release covers all groups */
