@@ -7,12 +7,17 @@
 #include "fabric/fabric.h"
 #include "fabric/faulty/faulty.h"
 
+struct row;
+
+/* Opens the fabric of one PE. Called once per PE; everything of one test comes from one seed.
+ * A status of NOT_FOUND skips the row. */
+typedef enum perseus_status (*row_open_fn)(const struct row *row, uint64_t seed,
+                                           const struct prs_log *log, struct prs_clock clock,
+                                           struct prs_fabric **out);
+
 struct row {
     const char *name;
-    /* Opens the fabric of one PE. Called once per PE; everything of one test comes from one seed.
-     * A status of NOT_FOUND skips the row. */
-    enum perseus_status (*open)(const struct row *row, uint64_t seed, const struct prs_log *log,
-                                struct prs_clock clock, struct prs_fabric **out);
+    row_open_fn open;
     uint32_t seeds;    /* how many seeds the seeded tests run */
     bool shuffles;     /* an adversary: what caps do not order must be seen out of order */
     bool notices_loss; /* a peer that closes becomes PEER_LOST */

@@ -24,23 +24,28 @@ static enum perseus_status stage(struct prs_fabric *inside, uint64_t seed, uint6
     return status;
 }
 
+/* Opens a row's fabric, with staging around it. */
+static enum perseus_status stage_over(row_open_fn open, uint64_t ring_bytes, const struct row *row,
+                                      uint64_t seed, const struct prs_log *log,
+                                      struct prs_clock clock, struct prs_fabric **out)
+{
+    struct prs_fabric *inside;
+    enum perseus_status status = open(row, seed, log, clock, &inside);
+    return status == PERSEUS_OK ? stage(inside, seed, ring_bytes, log, clock, out) : status;
+}
+
 static enum perseus_status open_tight(const struct row *row, uint64_t seed,
                                       const struct prs_log *log, struct prs_clock clock,
                                       struct prs_fabric **out)
 {
-    struct prs_fabric *inside;
-    enum perseus_status status = open_loopback(row, seed, log, clock, &inside);
-    return status == PERSEUS_OK ? stage(inside, seed, PRS_STAGED_RING_BYTES_MIN, log, clock, out)
-                                : status;
+    return stage_over(open_loopback, PRS_STAGED_RING_BYTES_MIN, row, seed, log, clock, out);
 }
 
 static enum perseus_status open_roomy(const struct row *row, uint64_t seed,
                                       const struct prs_log *log, struct prs_clock clock,
                                       struct prs_fabric **out)
 {
-    struct prs_fabric *inside;
-    enum perseus_status status = open_loopback(row, seed, log, clock, &inside);
-    return status == PERSEUS_OK ? stage(inside, seed, ROOMY, log, clock, out) : status;
+    return stage_over(open_loopback, ROOMY, row, seed, log, clock, out);
 }
 
 /* The adversary carries the slots. */
@@ -48,10 +53,7 @@ static enum perseus_status open_over_faulty(const struct row *row, uint64_t seed
                                             const struct prs_log *log, struct prs_clock clock,
                                             struct prs_fabric **out)
 {
-    struct prs_fabric *inside;
-    enum perseus_status status = open_faulty(row, seed, log, clock, &inside);
-    return status == PERSEUS_OK ? stage(inside, seed, PRS_STAGED_RING_BYTES_MIN, log, clock, out)
-                                : status;
+    return stage_over(open_faulty, PRS_STAGED_RING_BYTES_MIN, row, seed, log, clock, out);
 }
 
 /* The adversary hands over the operations. */
